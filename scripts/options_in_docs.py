@@ -15,8 +15,7 @@ import griffe
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from attnflow.options import tables
-from attnflow.options.functions import document
-from attnflow.options.option import has_default, options_of
+from attnflow.options.option import document, has_default, options_of
 
 
 class OptionsInDocs(griffe.Extension):

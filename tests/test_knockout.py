@@ -21,7 +21,7 @@ from attnflow.errors import InputError, ModelError
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import survey
 from attnflow.models.loading import load_model
-from attnflow.pipeline.edge_sets import EdgeReader, count_edges, draw
+from attnflow.pipeline.edge_sets import EdgeReader, candidates, draw
 from attnflow.records import Edge, Prediction, Route
 from attnflow.records.knockout import Knockout, Outcome
 
@@ -174,17 +174,17 @@ def test_random_edges_are_as_many_of_those_that_the_model_has(decoder):
         (Edges(keys=1, heads=2), False, DEPTH * HEADS * 21),
     ):
         like = reader.read(given).of(edges)
-        assert count_edges(edges, like) == unit
+        assert sum(int(each.sum()) for each in candidates(edges, like)) == unit
         seen = []
         for seed in range(40):
-            drawn = draw(edges, like, np.random.default_rng(seed))
+            drawn = draw(candidates(edges, like), like, np.random.default_rng(seed))
             steps = [each for each in drawn.steps if each is not None]
             assert sum(each.sum() for each in steps) == like.count
             assert not any((each & ~visible).any() for each in steps)
             on_own = sum(np.trace(each, axis1=-2, axis2=-1).sum() for each in steps)
             assert own or not on_own
             seen.append([0 if each is None else int(each.sum()) for each in drawn.steps])
-        again = draw(edges, like, np.random.default_rng(3))
+        again = draw(candidates(edges, like), like, np.random.default_rng(3))
         assert [0 if each is None else int(each.sum()) for each in again.steps] == seen[3]
         means = np.mean(seen, 0) / like.count
         np.testing.assert_allclose(means, 1 / DEPTH, atol=0.1)  # in every layer as often

@@ -13,8 +13,7 @@ import attnflow
 from attnflow.cli.command import Given, command, make_request
 from attnflow.errors import InputError
 from attnflow.options import tables
-from attnflow.options.functions import takes
-from attnflow.options.option import option, options_of, values_of
+from attnflow.options.option import option, options_of, takes, values_of
 from attnflow.pipeline import request as requests
 from attnflow.views.explorer.server.requests import body_of, form_options
 

@@ -93,6 +93,12 @@ class Registry(Generic[T]):
             )
         return member
 
+    def get(self, name: object) -> T | None:
+        """The member of that name, if there is one."""
+        if name not in self:
+            return None
+        return self[name]
+
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._members
 

@@ -6,8 +6,7 @@ import pytest
 
 import attention as some
 import oracle
-from attnflow.edges.graph import build_graph
-from attnflow.edges.options import EdgeOptions
+from attnflow.edges.graph import EdgeOptions, build_graph
 from attnflow.methods import METHODS
 from attnflow.records import Activations, Selection
 from attnflow.solvers.execution import Execution

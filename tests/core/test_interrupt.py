@@ -12,7 +12,7 @@ import pytest
 
 import attention as some
 from attnflow.records.sparse import SparseLayer, SparseLayers
-from attnflow.solvers import threads
+from attnflow.solvers import execution
 from attnflow.solvers.cpu import solver, sparse
 from attnflow.solvers.cpu.solver import CpuSolver
 from attnflow.solvers.execution import Execution
@@ -25,21 +25,21 @@ PROGRAM = textwrap.dedent(
     import threading
     import numpy as np
     import attnflow
-    from attnflow.solvers import threads
+    from attnflow.solvers import execution
     # What a shell starts in the background ignores Ctrl-C, and so does what that starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     attnflow.flow(np.full((4, 3, 3), 1 / 3))  # compiled before the clock runs
     attention = np.random.default_rng(0).dirichlet(np.full(250, 0.05), size=(12, 250))
-    wait = threads.wait
+    wait = execution.wait
 
     def waiting(running, timeout):
         # Threads solve, and the main thread waits for them.
         if not any(each.done() for each in running):
             print("started", flush=True)
-            threads.wait = wait
+            execution.wait = wait
         return wait(running, timeout=timeout)
 
-    threads.wait = waiting
+    execution.wait = waiting
     try:
         attnflow.flow(CALL)
     except KeyboardInterrupt:
@@ -87,14 +87,14 @@ class Interrupted:
             start(thread)
             raise KeyboardInterrupt
 
-        def take_part(parts, following=threads.SharedParts.__next__):
+        def take_part(parts, following=execution.SharedParts.__next__):
             part = following(parts)
             if threading.current_thread() is self.thread:
                 assert self.released.wait(SECONDS)
             return part
 
         monkeypatch.setattr(threading.Thread, "start", interrupted)
-        monkeypatch.setattr(threads.SharedParts, "__next__", take_part)
+        monkeypatch.setattr(execution.SharedParts, "__next__", take_part)
 
     def end(self):
         self.thread.join(SECONDS)
@@ -183,8 +183,8 @@ def test_an_interrupt_while_threads_are_waited_for(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(solver, "solve_sinks", slow)
-    monkeypatch.setattr(threads, "wait", interrupted)
-    monkeypatch.setattr(threads.ThreadPoolExecutor, "shutdown", interrupted)
+    monkeypatch.setattr(execution, "wait", interrupted)
+    monkeypatch.setattr(execution.ThreadPoolExecutor, "shutdown", interrupted)
     with pytest.raises(KeyboardInterrupt):
         prepared.solve(SOURCES, SINKS, Execution(2))
     monkeypatch.undo()

@@ -8,8 +8,7 @@ import attention as some
 import attnflow
 import oracle
 from attnflow.edges import checks, graph, rows
-from attnflow.edges.graph import build_graph
-from attnflow.edges.options import EdgeOptions
+from attnflow.edges.graph import EdgeOptions, build_graph
 from attnflow.errors import InputError
 from attnflow.records import Activations
 from attnflow.records.arrays import to_numpy

@@ -209,7 +209,7 @@ def test_what_has_no_logit_of_that_kind_is_refused_with_the_reason():
         ({"layer": 1}, "layer=1 does not apply to source='logit'"),
         ({"query": "all"}, "query='all' does not apply to"),
         ({"correction": "sink"}, "correction='sink' does not apply to"),
-        ({"source": "head"}, "allowed: 'position', 'logit'"),
+        ({"source": "head"}, "allowed: position, logit"),
     ):
         with pytest.raises(InputError, match=reason):
             attnflow.explain(TEXT, model, **{"source": "logit", **options})

@@ -15,8 +15,7 @@ import families
 import oracle
 import tiny
 from attnflow.edges.corrections import correct_maps
-from attnflow.edges.graph import build_graph
-from attnflow.edges.options import EdgeOptions
+from attnflow.edges.graph import EdgeOptions, build_graph
 from attnflow.errors import AttnflowError
 from attnflow.methods import METHODS, barrier
 from attnflow.methods.barrier import find_analytic_centre

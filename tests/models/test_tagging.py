@@ -12,7 +12,7 @@ import tiny
 from attnflow.errors import InputError
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
-from attnflow.models.text.decisions import ALL_OUTSIDE
+from attnflow.models.checks.deciding import ALL_OUTSIDE
 from attnflow.views.wording.findings import find
 
 TEXT = "the keys to the old cabinet are here"

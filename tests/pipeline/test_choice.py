@@ -118,13 +118,13 @@ def test_a_target_needs_edges_that_see_it(encoder):
 
 
 REFUSED = [
-    ({"heads": "each"}, "heads='each' is not for"),
+    ({"heads": "each"}, "heads='each' does not apply to"),
     ({"residual": 0.3}, "residual=0.3 can't be chosen"),
-    ({"discard": 0.1}, "discard=0.1 is not for"),
-    ({"normalize": True}, "normalize=True is not for"),
+    ({"discard": 0.1}, "discard=0.1 does not apply to"),
+    ({"normalize": True}, "normalize=True does not apply to"),
     ({"layer": 1}, "above layer 3"),
     ({"layers": [1, 3]}, "above layer 3"),
-    ({"query": "all"}, "query='all' is not for"),
+    ({"query": "all"}, "query='all' does not apply to"),
     ({"query": 2}, "read at position 0"),
 ]
 

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info
 
 from attnflow.edges import rows
 from attnflow.runs.work import fixed_threads
-from attnflow.solvers import threads
+from attnflow.solvers import execution
 
 
 def blas_threads():
@@ -28,7 +28,7 @@ def test_torch_and_blas_have_as_many_threads_as_a_worker(count):
 
 
 def test_compiled_loops_have_as_many_threads_as_a_worker(monkeypatch):
-    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: set(range(4)), raising=False)
+    monkeypatch.setattr(execution.os, "sched_getaffinity", lambda _: set(range(4)), raising=False)
     asked = []
     monkeypatch.setattr(
         rows, "ThreadPoolExecutor", lambda count: asked.append(count) or ThreadPoolExecutor(count)

@@ -13,13 +13,12 @@ from attnflow.errors import AttnflowError, CertificateError, InputError
 from attnflow.methods import through
 from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers import spreading
-from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.cpu import general, pair, solver, sparse
 from attnflow.solvers.cpu.solver import CpuSolver
 from attnflow.solvers.cuda import solver as cuda
 from attnflow.solvers.cuda.solver import CudaSolver
 from attnflow.solvers.execution import Execution
-from attnflow.solvers.interface import Sources
+from attnflow.solvers.interface import Sources, check_gaps
 from emulated import Emulated, available
 
 SIZE, DEPTH = 9, 5

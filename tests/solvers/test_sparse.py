@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 import oracle
 from attnflow.edges.corrections import correct_maps, first_seen
-from attnflow.edges.graph import build_graph
-from attnflow.edges.options import EdgeOptions
+from attnflow.edges.graph import EdgeOptions, build_graph
 from attnflow.records import Activations
 from attnflow.records.sparse import SparseLayer, SparseLayers
 from attnflow.solvers.cpu.solver import CpuSolver

@@ -366,7 +366,7 @@ def test_searches_get_longer_until_they_prove_the_flow():
     capacities[:, 0] /= 30  # the source is as weak as others, so that much is handed back
     prepared = temporal.prepare(capacities, 0)
     graph, state = prepared._network, flow.make_state(prepared._network)
-    flow._open_sinks(graph, state, prepared._sink("sink", [7, 8, 9]))
+    flow._open_sinks(graph, state, prepared._nodes(np.array([7, 8, 9])))
     flow._supply_directly(graph, state)
     flow._pull(graph, state)
     flow._let_wait(graph, state)
@@ -381,7 +381,7 @@ def test_searches_get_longer_until_they_prove_the_flow():
 def test_kernels_stop_when_told_to():
     capacities, _ = large_case()
     prepared = temporal.prepare(capacities, 0)
-    nodes = np.concatenate([prepared._sink("sink", each) for each in (3, 4, 5)])
+    nodes = np.concatenate([prepared._nodes(np.array([each])) for each in (3, 4, 5)])
     sinks, found = solver.Sinks(np.arange(4) * 6, nodes), np.full((3, 4), np.nan)
     state, stop = solver.make_state(prepared._network), np.ones(1, np.uint8)
     solver._solve_part(prepared._network, state, prepared._ends, sinks, found, stop)

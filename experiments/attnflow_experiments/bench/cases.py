@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.api.arrays import flow, rollout
-from attnflow.edges.graph import build_graph
-from attnflow.edges.options import EdgeOptions
+from attnflow.edges.graph import EdgeOptions, build_graph
 from attnflow.errors import AttnflowError
 from attnflow.records import Activations, FloatArray
 from attnflow.records.arrays import empty, namespace, to_numpy

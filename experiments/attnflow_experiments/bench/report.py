@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from attnflow.io.files import check_target, write_file
-from attnflow.solvers.execution import Execution
-from attnflow.solvers.threads import cores
+from attnflow.solvers.execution import Execution, cores
 from attnflow_experiments.bench import cases
 
 PACKAGES = ("attnflow", "numpy", "numba", "torch", "scipy", "ortools", "igraph", "networkx")

@@ -11,7 +11,7 @@ Targets = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TARGET",
-        help="table1, table2, table3, subjects, flips, errors, figure1 … figure4.",
+        help="table1 … table3, relevance, relevance3, subjects, flips, errors, figure1 … 4.",
         show_default="all",
     ),
 ]

@@ -1,9 +1,10 @@
 """Is flow on relevance the one default? Everything that the page of evidence says, by one command.
 
-    python -m attnflow_experiments.evidence WORK [--data FOLDER] [--page docs/evidence.md]
+    python -m attnflow_experiments.evidence WORK [--data FOLDER] [--page PAGE]… [--raw FILE]
 
-Known answers (a planted, a copied or a deciding word, a document), faithfulness on classifiers and
-knockouts of cuts, for flow on relevance, layer-wise relevance, what ``explain`` chooses by itself,
+Known answers (a planted, a copied or a deciding word, a document), circuits that are written by
+hand, faithfulness on classifiers, and knockouts of cuts and of the first edges and heads, for flow
+on relevance, layer-wise relevance, what ``explain`` chooses by itself,
 integrated gradients, rollout on ALTI, attention flow, and baselines that read nothing of the model.
 Every number of every text is kept in WORK: run it again to continue, or with other trials. Trains
 the models it needs in WORK, by ``attnflow train``. One process, on the CPU unless told otherwise.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import argparse
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -49,7 +50,14 @@ def main() -> None:
     parser.add_argument("--minilm", type=Path, help="the folder of all-MiniLM-L6-v2")
     parser.add_argument("--smollm", type=Path, help="SmolLM2-135M-Instruct, a folder or GGUF file")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no case after these")
-    parser.add_argument("--page", type=Path, help="write the tables into this page, between marks")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        action="append",
+        default=[],
+        help="write the tables into this page, between marks",
+    )
+    parser.add_argument("--raw", type=Path, help="write every number into this file of Parquet")
     given = parser.parse_args()
     logging.getLogger("attnflow").setLevel(logging.ERROR)
     stations.register()
@@ -70,8 +78,10 @@ def main() -> None:
     tables = write_tables({name: each for name, each in found.items() if each[1]})
     for title, table in tables.items():
         print(f"## {title}\n\n{table}\n")
-    if given.page is not None:
-        write_page(given.page, tables)
+    for page in given.page:
+        write_page(page, tables)
+    if given.raw is not None:
+        write_raw(given.raw, {name: each for name, (_, each) in found.items()})
 
 
 def fill(settings: Settings, name: str, count: int | None, without: set[str], end: float) -> None:
@@ -92,7 +102,9 @@ def fill(settings: Settings, name: str, count: int | None, without: set[str], en
 
 @lru_cache(maxsize=1)
 def _model(settings: Settings, name: str) -> Any:
-    """A model, kept for the next trial."""
+    """A model, kept for the next trial; circuits have one each."""
+    if name == "none":
+        return None
     return attnflow.load_model(all_models(settings)[name](), device=settings.device)
 
 
@@ -131,7 +143,42 @@ def _kept(settings: Settings, name: str) -> Checkpoint:
 
 
 def _place(at: int, piece: str) -> str:
-    return f"{at:03}." + piece.replace(",", "").replace(" ", "-")
+    return f"{at:03}." + piece.replace(",", "").replace(" × ", "-x-").replace(" ", "-")
+
+
+def write_raw(path: Path, found: Mapping[str, Sequence[Found]]) -> None:
+    """Every number as a row of its own; lists have a row for each entry."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [
+        (name, at, piece, key, value)
+        for name, cases in found.items()
+        for at, case in enumerate(cases)
+        for piece, values in case.items()
+        for key, value in _numbers(values)
+    ]
+    names = ("trial", "case", "piece", "measure", "value")
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
+    text = pa.dictionary(pa.int32(), pa.string())
+    types = (text, pa.int16(), text, text, pa.float32())
+    table = pa.table(
+        {n: pa.array(columns.get(n, ()), t) for n, t in zip(names, types, strict=True)}
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, compression="zstd", compression_level=12)
+
+
+def _numbers(values: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """The numbers of nested values, each with its place in them."""
+    if isinstance(values, Mapping):
+        for key, each in values.items():
+            yield from _numbers(each, f"{name}.{key}".lstrip("."))
+    elif isinstance(values, list):
+        for at, each in enumerate(values):
+            yield from _numbers(each, f"{name}.{at}".lstrip("."))
+    elif isinstance(values, int | float):
+        yield name, float(values)
 
 
 def write_page(page: Path, tables: dict[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.statistics import all_paired_p, holm, interval
 from attnflow.evaluation.tables import SURE
+from attnflow.records import FloatArray
+from attnflow_experiments.evidence import edge_tables, learned, stability
 from attnflow_experiments.evidence.measure import MEASURED
 from attnflow_experiments.intervals import wilson
 from attnflow_experiments.known_answers.report import is_first
@@ -26,28 +28,44 @@ Hits = dict[str, list[float]]
 
 
 def write_tables(trials: Mapping[str, tuple[Trial, Sequence[Found]]]) -> dict[str, str]:
-    """All tables by their titles, as Markdown: known answers, faithfulness, knockouts."""
-    known: dict[str, dict[str, Hits]] = {}
-    cuts: dict[str, Sequence[Found]] = {}
-    tables: dict[str, str] = {}
+    """All tables by their titles, as Markdown."""
+    boards: dict[str, dict[str, Sequence[Found]]] = {}
     for trial, cases in trials.values():
-        if trial.kind == "knockouts":
-            cuts[trial.title] = cases
-        elif trial.kind == "faithful":
-            tables[trial.title] = "\n".join(faithful_table(cases))
-        else:
+        boards.setdefault(trial.kind, {})[trial.title] = cases
+    found = {title: rate_table(each) for title, each in _known(trials).items()}
+    for title, cases in boards.get("faithful", {}).items():
+        found[title] = faithful_table(cases)
+    for cases in boards.get("circuits", {}).values():
+        found["Circuits"] = edge_tables.task_table(cases)
+        found["Circuits, every rule and method"] = edge_tables.circuit_table(cases)
+    removed = {**boards.get("edges", {}), **boards.get("heads", {})}
+    for title, cases in removed.items():
+        found[f"Edges: {title}"] = edge_tables.edge_table(cases, with_marks)
+    for title, cases in boards.get("heads", {}).items():
+        found[f"Heads: {title}"] = edge_tables.edge_table(cases, with_marks, "heads")
+    if removed:
+        found["First edges removed"] = edge_tables.overview(removed)
+    for kind, title, table in TOGETHER:
+        if kind in boards:
+            found[title] = table(boards[kind])
+    return {title: "\n".join(rows) for title, rows in found.items()}
+
+
+def _known(trials: Mapping[str, tuple[Trial, Sequence[Found]]]) -> dict[str, dict[str, Hits]]:
+    """The columns of each table of known answers."""
+    known: dict[str, dict[str, Hits]] = {}
+    for trial, cases in trials.values():
+        if trial.kind == "first":
             boards = known.setdefault(trial.table, {})
-            if trial.kind == "first":
-                boards[trial.title] = first_hits(cases)
-                if any(_in_pieces(case) for case in cases):
-                    boards[f"{trial.title}, whole words"] = first_hits(list(map(_joined, cases)))
-            else:
-                hurts, has = document_hits(cases)
-                boards[f"{trial.title}: deleted, it hurts most"] = hurts
-                boards[f"{trial.title}: it has the fact"] = has
-    rates = {title: "\n".join(rate_table(boards)) for title, boards in known.items()}
-    found = {**rates, **tables}
-    return {**found, "Knockouts": "\n".join(knockout_table(cuts))} if cuts else found
+            boards[trial.title] = first_hits(cases)
+            if any(_in_pieces(case) for case in cases):
+                boards[f"{trial.title}, whole words"] = first_hits(list(map(_joined, cases)))
+        elif trial.kind == "documents":
+            boards = known.setdefault(trial.table, {})
+            hurts, has = document_hits(cases)
+            boards[f"{trial.title}: deleted, it hurts most"] = hurts
+            boards[f"{trial.title}: it has the fact"] = has
+    return known
 
 
 def first_hits(cases: Sequence[Found]) -> Hits:
@@ -149,17 +167,24 @@ def faithful_table(cases: Sequence[Found]) -> Iterator[str]:
     cells: dict[str, list[str]] = {way: [] for way in ways}
     for metric in MEASURED:
         values = np.array([[case[way][metric] for case in full] for way in ways])
-        sign = 1 if METRICS[metric].higher else -1
-        best = int(np.argmax(sign * np.nanmean(values, 1)))
-        others = [at for at in range(len(ways)) if at != best]
-        p = dict(zip(others, holm(all_paired_p(values[best] - values[others])), strict=True))
-        for at, way in enumerate(ways):
-            low, high = interval(values[at])
-            mean = f"{np.nanmean(values[at]):.3f}".replace("0.", ".", 1)
-            mark = f"**{mean}**" if at == best else f"{mean}{' †' if p[at] >= SURE else ''}"
-            cells[way].append(f"{mark} [{_short(low)}, {_short(high)}]")
+        for way, cell in zip(ways, with_marks(values, METRICS[metric].higher, 3), strict=True):
+            cells[way].append(cell)
     for way, each in cells.items():
         yield f"| {way} | {' | '.join(each)} |"
+
+
+def with_marks(values: FloatArray, higher: bool, digits: int = 2) -> list[str]:
+    """The mean of each row with its interval; in bold the best, † what does not differ from it."""
+    best = int(np.argmax((1 if higher else -1) * np.nanmean(values, 1)))
+    others = [at for at in range(len(values)) if at != best]
+    p = dict(zip(others, holm(all_paired_p(values[best] - values[others])), strict=True))
+    cells = []
+    for at, row in enumerate(values):
+        low, high = interval(row)
+        mean = f"{np.nanmean(row):.{digits}f}".replace("-", "−").replace("0.", ".", 1)
+        mark = f"**{mean}**" if at == best else f"{mean}{' †' if p[at] >= SURE else ''}"
+        cells.append(f"{mark} [{_short(low)}, {_short(high)}]")
+    return cells
 
 
 def knockout_table(boards: Mapping[str, Sequence[Found]]) -> Iterator[str]:
@@ -187,3 +212,11 @@ def _minus(number: float) -> str:
 
 def _short(number: float) -> str:
     return f"{number:.2f}".replace("-", "−").replace("0.", ".", 1)
+
+
+TOGETHER: tuple[tuple[str, str, Callable[[Any], Iterator[str]]], ...] = (
+    ("knockouts", "Knockouts", knockout_table),
+    ("stable", "Stability", stability.rows),
+    ("learned", "Learned heads", learned.rows),
+)
+"""Kinds whose boards make one table each."""

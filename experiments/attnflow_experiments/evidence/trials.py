@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnflow_experiments.evidence import made, measure
+from attnflow_experiments.evidence import learned, made, measure, ranking, stability, truth
 from attnflow_experiments.evidence.measure import BASELINES, WAYS, Work
 from attnflow_experiments.known_answers import cases
 from attnflow_experiments.known_answers.cases import Case
@@ -40,8 +40,9 @@ class Trial:
         model: The name of its model, one of `all_models`.
         cases: From the model all cases, as many as are asked for are taken.
         count: How many by default.
-        kind: Which table it is part of: ``"first"``, ``"documents"``, ``"faithful"`` or
-            ``"knockouts"``.
+        kind: Which table it is part of: ``"first"``, ``"documents"``, ``"faithful"``,
+            ``"knockouts"``, ``"circuits"``, ``"edges"``, ``"heads"``, which is edges and heads,
+            ``"stable"`` or ``"learned"``.
         ways: The ways to explain that are tried, names of `measure.WAYS`; of knockouts, none.
         filler: What stands for removed tokens, where some are.
         length: Of answers that the model writes; ``None`` where they are given.
@@ -68,6 +69,16 @@ class Trial:
         """By the name of a piece, what measures it on a case."""
         if self.kind == "knockouts":
             return {"knockouts": measure.knockouts}
+        if self.kind == "circuits":
+            return dict(truth.works())
+        if self.kind == "edges":
+            return dict(ranking.works())
+        if self.kind == "stable":
+            return dict(stability.works(trained=self.model == "none"))
+        if self.kind == "learned":
+            return {"features": learned.features}
+        if self.kind == "heads":
+            return {**dict(ranking.works()), **dict(ranking.head_works())}
         if self.kind == "documents":
             return {
                 "deletions": measure.deletions(self.length),
@@ -191,6 +202,53 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
             "planted word, MiniLM", "planted-minilm", planted, 60, "knockouts"
         ),
         "knockouts-copied": Trial("copied word, SmolLM2", "smollm", copied, 40, "knockouts"),
+        "circuits": Trial(
+            "circuits", "none", lambda _: truth.circuits(seed), 280, "circuits", drawn=True
+        ),
+        "paraphrases": Trial(
+            "paraphrases, shipped sentiment model",
+            "sentiment",
+            lambda model: stability.paraphrases(model, seed),
+            40,
+            "stable",
+            drawn=True,
+        ),
+        "seeds-pair": Trial(
+            "five encoder–decoders",
+            "none",
+            lambda _: stability.seeds(made.copier, made.lists, settings.work / "copier"),
+            40,
+            "stable",
+            drawn=True,
+        ),
+        "seeds-patch": Trial(
+            "five vision transformers",
+            "none",
+            lambda _: stability.seeds(made.watcher, made.pictures, settings.work / "watcher"),
+            40,
+            "stable",
+            drawn=True,
+        ),
+        "edges-planted": Trial("planted word, MiniLM", "planted-minilm", planted, 60, "heads"),
+        "edges-copied": Trial("copied word, SmolLM2", "smollm", copied, 40, "edges"),
+        "edges-contrasts": Trial(
+            "contrasts of facts, SmolLM2", "smollm", cases.contrasts, 40, "edges"
+        ),
+        "edges-pair": Trial(
+            "copied word, encoder–decoder",
+            "copier",
+            lambda model: made.lists(model, seed),
+            60,
+            "edges",
+        ),
+        "edges-patch": Trial(
+            "coloured patch, vision transformer",
+            "watcher",
+            lambda model: made.pictures(model, seed),
+            60,
+            "heads",
+            drawn=True,
+        ),
         "faithful-planted": Trial(
             "planted word, shipped sentiment model",
             "sentiment",
@@ -226,6 +284,24 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
             150,
             "faithful",
             ON_ENCODERS,
+        ),
+        "edges-sst2": Trial("SST-2, shipped sentiment model", "sentiment", reviews, 100, "heads"),
+        "edges-verbs": Trial(
+            "verb number, shipped verb model",
+            "verbs",
+            lambda _: cases.subjects(data, seed),
+            100,
+            "heads",
+        ),
+        "learned-sst2": Trial(
+            "SST-2, shipped sentiment model", "sentiment", reviews, 150, "learned"
+        ),
+        "learned-prefixes": Trial(
+            "natural prefixes, SmolLM2",
+            "smollm",
+            lambda _: cases.prefixes(data, seed),
+            150,
+            "learned",
         ),
         "knockouts-sst2": Trial(
             "SST-2, shipped sentiment model", "sentiment", reviews, 60, "knockouts"

@@ -14,11 +14,10 @@ from attnflow import EDGE_RULES, METHODS
 from attnflow.errors import AttnflowError
 from attnflow.io.checkpoint import Checkpoint
 from attnflow.models.loading import load_model
-from attnflow.pipeline.amounts import reads
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
-from attnflow.pipeline.source import LOGIT
+from attnflow.pipeline.source import LOGIT, reads
 from attnflow_experiments.known_answers.cases import Case
 from attnflow_experiments.known_answers.trials import Settings, Trial, make_trials, models
 

@@ -23,6 +23,8 @@ TITLES = {
     "figure2": "Figure 2: CLS by layer",
     "figure3": "Figure 3: two more sentences",
     "figure4": "Figure 4: whom a pronoun looks at",
+    "relevance": "Tables 1 and 2 at the last layer, with relevance",
+    "relevance3": "Table 3 at the last layer, with relevance",
 }
 IMPORTANCE = {
     "unk": "ours, token → UNK",
@@ -113,6 +115,19 @@ def _table3(name: str, result: Mapping[str, Any]) -> list[str]:
     return [summary, "", *_correlations(name, both, (1, 3, 5, 6))]
 
 
+def _beside(_: str, result: Mapping[str, Any]) -> list[str]:
+    """A row for each method and a column for each importance."""
+    first = next(iter(result.values()))
+    count = max(cell["count"] for (cell,) in first.values())
+    head = ["", *(IMPORTANCE[name].removeprefix("ours, ") for name in result)]
+    rows = [
+        [way, *(format_cell(found[way][0]) for found in result.values())]
+        for way in next(iter(result.values()))
+    ]
+    note = f"Spearman's correlation over {count} sentences, mean ± standard deviation."
+    return [note, "", *_grid(head, rows)]
+
+
 def _subjects(_: str, result: Mapping[str, Any]) -> list[str]:
     rows = []
     for group, statistics in result.items():
@@ -167,6 +182,8 @@ SECTIONS: dict[str, Callable[[str, Any], list[str]]] = {
     "table1": _table,
     "table2": _table,
     "table3": _table3,
+    "relevance": _beside,
+    "relevance3": _beside,
     "subjects": _subjects,
     "flips": _flips,
     "errors": _errors,

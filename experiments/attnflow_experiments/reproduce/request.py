@@ -17,6 +17,8 @@ DEPENDENCIES = {
     "figure3": ("model",),
     "figure4": ("language_model",),
     "table3": ("sentiment_model",),
+    "relevance": ("model", "count"),
+    "relevance3": ("count",),
 }
 """Target → the fields of a request that its result depends on."""
 

@@ -28,6 +28,8 @@ TARGETS: dict[str, Callable[[TargetBuilder], Any]] = {
     "figure3": lambda builder: builder.figure("figure3"),
     "figure4": TargetBuilder.figure4,
     "table3": TargetBuilder.table3,
+    "relevance": TargetBuilder.relevance,
+    "relevance3": TargetBuilder.relevance3,
 }
 
 

@@ -1,13 +1,18 @@
-"""Tables 1 and 2: agreement of attention with importance, layer by layer."""
+"""Tables 1 and 2: agreement of attention with importance, layer by layer.
+
+And the same at the last layer for what attnflow uses now, next to the paper's methods.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from attnflow.api.explain import explain
 from attnflow.evaluation.agreement import agreement, summarize
 from attnflow.evaluation.importance import blank_out, gradients
 from attnflow.models.adapter import ModelAdapter
@@ -16,6 +21,17 @@ from attnflow.pipeline.request import Request
 from attnflow.records import Attribution
 
 METHODS = ("raw", "rollout", "flow")  # the paper's own
+BESIDE: dict[str, dict[str, Any]] = {
+    **{
+        f"{method} on attention, the paper": {"edges": "attention", "method": method}
+        for method in METHODS
+    },
+    "flow on relevance": {"edges": "relevance", "method": "flow"},
+    "lrp, its rollout": {"method": "lrp"},
+    "rollout on ALTI": {"edges": "alti", "method": "rollout"},
+    "attention × gradient": {"edges": "gradient", "method": "direct-all"},
+    "integrated gradients": {"method": "integrated"},
+}
 Explained = dict[str, list[Attribution]]
 """Method → one explanation per text."""
 Importances = dict[str, list[Attribution]]
@@ -62,6 +78,27 @@ def gradient_importance(
     found["input"] = [
         dataclasses.replace(item, scores=np.abs(item.scores)) for item in found["input"]
     ]
+    return found
+
+
+def agreements(rows: Sequence[tuple[str, int]], model: ModelAdapter) -> Correlations:
+    """At the last layer, the paper's methods and others; where scores have a sign, their size."""
+    texts, labels = zip(*rows, strict=True)
+    importances = {
+        **blank_out_importance(texts, labels, model),
+        **gradient_importance(texts, labels, model),
+    }
+    found: Correlations = {name: {} for name in importances}
+    for way, options in BESIDE.items():
+        explained = [
+            dataclasses.replace(one, scores=np.abs(one.scores))
+            for one in explain(list(texts), model, **options, batch_size=64)
+        ]
+        for name, measured in importances.items():
+            found[name][way] = [
+                [agreement(one, importance)]
+                for one, importance in zip(explained, measured, strict=True)
+            ]
     return found
 
 

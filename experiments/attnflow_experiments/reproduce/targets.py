@@ -72,6 +72,25 @@ class TargetBuilder:
 
         return tables.summarize_pieces(self._pieces(name, len(self.rows), compute))
 
+    def relevance(self) -> tables.Table:
+        """Tables 1 and 2 at the last layer, with flow on relevance beside the paper's methods."""
+
+        def compute(piece: slice) -> tables.Correlations:
+            return tables.agreements(self.rows[piece], self.model)
+
+        return tables.summarize_pieces(self._pieces("relevance", len(self.rows), compute))
+
+    def relevance3(self) -> tables.Table:
+        """The same of Table 3, with the shipped sentiment model."""
+        model = load_model("sentiment")
+        folder = data_folder(self.request.sentiment, SENTIMENT, "sst2")
+        rows = list(read_sentiment(folder / "dev.tsv"))[: self.request.count]
+
+        def compute(piece: slice) -> tables.Correlations:
+            return tables.agreements(rows[piece], model)
+
+        return tables.summarize_pieces(self._pieces("relevance3", len(rows), compute))
+
     def table3(self) -> dict[str, Any]:
         """A sentiment model: as defined, and as the published script did it."""
         model = load_model(self._sentiment_model())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attnflow.edges.checks import Attention
-from attnflow.edges.options import Heads
+from attnflow.edges.graph import Heads
 from attnflow.io.keywords import known_keywords
 from attnflow.pipeline.arrays import opened, real_tokens, score_arrays
 from attnflow.pipeline.request import Request

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from attnflow.errors import InputError, Interrupted
 from attnflow.io.inputs import as_inputs, one_each
 from attnflow.io.progress import progress_bar
-from attnflow.options.functions import takes
+from attnflow.options.option import takes
 from attnflow.options.tables import AnswerOptions, ExplainOptions
 from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.pipeline.request import Request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attnflow.options.functions import takes_text
+from attnflow.options.option import takes_text
 from attnflow.options.tables import ExploreOptions
 from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.pipeline.request import Request

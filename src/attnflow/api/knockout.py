@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 
 from attnflow.api.explain import listed
 from attnflow.errors import InputError, shown
-from attnflow.options.functions import takes
-from attnflow.options.option import values_of
+from attnflow.options.option import takes, values_of
 from attnflow.options.tables import KnockoutOptions
 from attnflow.records.knockout import Knockout
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
 from attnflow.methods import find_trace
-from attnflow.options.functions import takes_text
+from attnflow.options.option import takes_text
 from attnflow.options.tables import RoutesOptions
 from attnflow.pipeline.prepare import open_sessions, prepare
 from attnflow.pipeline.request import AUTO, Request

@@ -15,7 +15,7 @@ from attnflow.io.inputs import several
 from attnflow.io.rows import Columns, open_rows
 from attnflow.methods import METHODS
 from attnflow.models.loading import ModelReference
-from attnflow.options.functions import takes
+from attnflow.options.option import takes
 from attnflow.options.tables import RunOptions
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.request import AUTO, Request
@@ -24,7 +24,7 @@ from attnflow.records.checks import check_number
 from attnflow.registry import load_plugin
 
 if TYPE_CHECKING:
-    from attnflow.edges.options import Heads
+    from attnflow.edges.graph import Heads
     from attnflow.models.loading import Source
     from attnflow.runs.cluster import Cluster
     from attnflow.runs.reading import Run

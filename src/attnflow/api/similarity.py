@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 from attnflow.errors import InputError
 from attnflow.io.inputs import as_list, is_pair
 from attnflow.methods import find_edge_method
-from attnflow.options.functions import takes
+from attnflow.options.option import takes
 from attnflow.options.tables import SimilarityOptions
 from attnflow.pipeline.request import Request
 from attnflow.records.similarity import Similarity

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.api.explain import listed
 from attnflow.errors import InputError
 from attnflow.io.progress import progress_bar
-from attnflow.options.functions import takes_text
+from attnflow.options.option import takes_text
 from attnflow.options.tables import StepsOptions
 from attnflow.pipeline.request import Request
 from attnflow.records.reasoning import Reasoning

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from attnflow.edges.checks import Attention, check_probabilities, split_layers
-from attnflow.edges.graph import build_graph
-from attnflow.edges.options import Heads
+from attnflow.edges.graph import Heads, build_graph
 from attnflow.errors import InputError, shown
 from attnflow.io.keywords import known_keywords
 from attnflow.methods import find_trace

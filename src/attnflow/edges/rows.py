@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from attnflow.records import FloatArray
-from attnflow.solvers.threads import cores
+from attnflow.solvers.execution import cores
 
 T = TypeVar("T")
 WORTH_THREADS = 1 << 23

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -117,9 +118,15 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
     """
     if why_unchecked(session, tokens) is not None:
         return None
+    if BlankingCheck not in session.cache:
+        contrast = session.objective.contrast is not None
+        session.cache[BlankingCheck] = (_check_contrast if contrast else _check)(session)
+    found: BlankingCheck = session.cache[BlankingCheck]
+    return found
+
+
+def _check(session: Session) -> BlankingCheck:
     words = session.groups
-    if session.objective.contrast is not None:
-        return _check_contrast(session)
     # One run for this and for all who ask later what is predicted without a token.
     alone = tuple((at,) for at in range(session.size))
     able = frozenset(session.blanking.positions)
@@ -129,13 +136,14 @@ def check_by_blanking(session: Session, tokens: int = 0) -> BlankingCheck | None
     rows = session.blanking.without(tuple(groups))
     adapter, whole = session.adapter, rows[()]
     index, _ = find_outputs(adapter, session.objective, whole)
-    name, before = adapter.output_name(index), float(whole[index])
+    name_of = cache(adapter.output_name)
+    name, before = name_of(index), float(whole[index])
     independent = independent_labels(adapter.description)
 
     def answer(row: Tensor) -> str:
         """The answer; of a label that is independent of the others, whether the input has it."""
         if not independent:
-            return adapter.output_name(int(row.argmax()))
+            return name_of(int(row.argmax()))
         return name if has_label(float(row[index])) else f"not {name}"
 
     def removal(group: tuple[int, ...]) -> Removal | None:

@@ -17,6 +17,7 @@ from attnflow.evaluation.explainers import (
     Text,
     add_drawn,
     check_fillers,
+    keep_common,
     make_configs,
     name_default,
     score_texts,
@@ -30,8 +31,7 @@ from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, open_rows
 from attnflow.methods import METHODS
 from attnflow.models.loading import load_model
-from attnflow.options.functions import takes
-from attnflow.options.option import options_of, values_of
+from attnflow.options.option import options_of, takes, values_of
 from attnflow.options.tables import EvaluateOptions, ReadingOptions
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.prepare import Refused, prepare
@@ -121,6 +121,7 @@ def evaluate(
         msg = f"no text can be evaluated; {reasons}"
         raise InputError(msg)
     name_default(found)
+    keep_common(found)
     add_drawn(found, seed)
     explainers = tuple(found[0].scores)
     table = _columns(chosen, fillers)

@@ -28,6 +28,7 @@ REFERENCES = ("blank-out", "gradient-norm")
 COMPUTED = ("gradient-input", "integrated")  # baselines that are methods
 DRAWN = ("random", "first", "last")
 LAST_LAYER = "raw"
+BESIDE = "lrp"  # shown with flow on relevance: the sum over all paths of the same edges
 FILLERS = ("unk", "mask", "delete", "mean")
 FEWEST = 2  # tokens that can be put in an order
 
@@ -51,8 +52,8 @@ def make_configs(
 ) -> list[tuple[Request, tuple[str, ...]]]:
     """For each rule its request and methods; what reads no edges comes with the first.
 
-    The rule ``"auto"`` is what `attnflow.explain` chooses, edges and method. From the logit, single
-    layers have no scores.
+    The rule ``"auto"`` is what `attnflow.explain` chooses, edges and method, with layer-wise
+    relevance where that is on relevance. From the logit, single layers have no scores.
     """
     on_edges = [name for name in names if METHODS[name].reads_edges]
     others = [name for name in names if name not in on_edges]
@@ -70,7 +71,7 @@ def make_configs(
                 own = replace(request, method=asked[0], methods=asked, edges=rule)
                 found.append((own, asked))
         elif rule == AUTO:
-            found.append((plain, (AUTO,)))
+            found.append((plain, (AUTO, BESIDE)))
         elif rule == "attention":
             found.append((attention, (*asked, *alone)))
         elif asked:
@@ -122,7 +123,7 @@ def score_texts(
     targets = [row.target for row in rows]
     named = any(target is not None for target in targets)
     for config, methods in configs:
-        towards = config.uses_target or (named and methods == (AUTO,))
+        towards = config.uses_target or (named and AUTO in methods)
         given = replace(config, target=targets) if towards else config
         prepared = prepare(given, adapter, [row.item for row in rows], files=False)
         for place, session in open_sessions(prepared):
@@ -140,13 +141,15 @@ def _score_one(
     text: Text, session: Session, methods: Sequence[str], asked: Sequence[str], at: Any
 ) -> None:
     for name in methods:
+        if AUTO in methods and name == BESIDE and session.config.edges != "relevance":
+            continue
         method = session.config.method if name == AUTO else name
         one = session.attribution(method, only_asked=True)
         if not METHODS[method].reads_edges:
             scores = one.values[at]
             if method in REFERENCES:
                 text.references[method] = scores
-            if method in COMPUTED or method in asked:
+            if method not in REFERENCES or method in asked:
                 key = Explainer(method, baseline=method in COMPUTED)
                 text.scores.setdefault(key, scores)
             continue
@@ -160,7 +163,8 @@ def _score_one(
             if source == LOGIT:
                 key = Explainer(method, edges, source=source)
             text.scores[key] = one.row(layer)[at]
-    if session.config.edges == "attention":
+    same = Explainer(LAST_LAYER, "attention", session.depth)
+    if session.config.edges == "attention" and same not in text.scores:
         key = Explainer("last-layer attention", baseline=True)
         text.scores[key] = _last_layer(session)[at]
 
@@ -186,6 +190,16 @@ def name_default(found: Sequence[Text]) -> None:
 
     for text in found:
         text.scores = {name(key): scores for key, scores in text.scores.items()}
+
+
+def keep_common(found: Sequence[Text]) -> None:
+    """Leave out what only some texts have scores of."""
+    for text in found:
+        text.scores = {
+            key: scores
+            for key, scores in text.scores.items()
+            if all(key in other.scores for other in found)
+        }
 
 
 def add_drawn(found: Sequence[Text], seed: int) -> None:

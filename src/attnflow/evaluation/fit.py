@@ -24,7 +24,7 @@ from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.models.weights import settings_digest, weights_digest
-from attnflow.options.functions import takes
+from attnflow.options.option import takes
 from attnflow.options.tables import FitOptions
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request

@@ -26,7 +26,7 @@ from attnflow.methods.question import (
     rows_that_fit,
 )
 from attnflow.models.loading import load_model
-from attnflow.pipeline.arguments import check_batch_size, check_steps
+from attnflow.pipeline.request import check_batch_size, check_steps
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.records.checks import check_flag

@@ -1,4 +1,4 @@
-"""An evaluation as a table: CSV, JSON, Markdown, LaTeX."""
+"""An evaluation as a table: CSV, JSON, Markdown, LaTeX; and what it comes to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError, unknown
+from attnflow.evaluation.explainers import DRAWN
 from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Evaluation, Line
 from attnflow.evaluation.statistics import EXACT, smallest_p
@@ -41,7 +42,7 @@ def describe(of: Evaluation, best: str = "In bold") -> str:
     pairs = len(of.explainers) * (len(of.explainers) - 1) // 2
     least = smallest_p(of.texts, pairs)
     if pairs == 0 or least < SURE:
-        return note
+        return f"{note} {conclusion(of)}".strip()
     enough = (n for n in range(of.texts + 1, EXACT + 2) if smallest_p(n, pairs) < SURE)
     needed = next(enough, None)
     more = f"; {needed} texts or more can" if needed else "; compare fewer methods"
@@ -49,6 +50,40 @@ def describe(of: Evaluation, best: str = "In bold") -> str:
         f"{note} Too few texts: with {of.texts} of them and {pairs} pairs of methods no p can be "
         f"below {least:.2g}, so that nothing is told apart{more}."
     )
+
+
+def conclusion(of: Evaluation) -> str:
+    """What the table comes to: the best of its first column, and who can't be told from it."""
+    groups = [
+        [line for line in of.lines if line.column == each and not math.isnan(line.mean)]
+        for each in of.columns
+    ]
+    compared = [lines for lines in groups if any(line.best for line in lines)]
+    if not compared or len(of.explainers) < 2:
+        return ""
+    first = sorted(compared[0], key=lambda line: not line.best)
+    even = [line.explainer for line in first if not line.p < SURE]
+    column = first[0].column
+    name = f"{METRICS[column.metric].title}, {column.against}"
+    found = f"By {name}, {even[0].label} is best"
+    if len(even) > 1:
+        found += f"; not told apart from it: {', '.join(each.label for each in even[1:])}"
+    worse = len(first) - len(even)
+    found += f"; {worse} of {len(first)} are worse." if worse else "."
+    if any(each.method in DRAWN for each in even):
+        return f"{found} An order that reads nothing does as well, so that this column ranks none."
+    if len(compared) > 1:
+        often = {
+            each.label: sum(
+                not line.p < SURE for lines in compared for line in lines if line.explainer == each
+            )
+            for each in of.explainers
+        }
+        most = max(often.values())
+        names = [label for label, count in often.items() if count == most]
+        found += f" Best or not told apart from the best in most columns, {most} of "
+        found += f"{len(compared)}: {', '.join(names)}."
+    return found
 
 
 def records(of: Evaluation) -> list[dict[str, Any]]:

@@ -1,15 +1,16 @@
-"""Public functions: keywords that they do not have are refused with those that they have."""
+"""Calls of public functions: unknown keywords are refused, and torch is set as usual."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from typing import ParamSpec, TypeVar
 
 from attnflow.errors import UnknownKeyword, shown
-from attnflow.io.surroundings import plain_torch
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -57,3 +58,22 @@ def check_keywords(
         meant = f"; did you mean {near[0]}=?" if near else ";"
         msg = f"{function} has no argument {shown(name)}{meant} allowed: {', '.join(known)}"
         raise UnknownKeyword(msg)
+
+
+@contextmanager
+def plain_torch() -> Iterator[None]:
+    """While it lasts, gradients can be taken and tensors are made on the processor.
+
+    A caller may be in ``torch.no_grad()``, in ``torch.inference_mode()``, or have another default
+    device, as ``with torch.device("meta")`` sets it. Each of these holds for one thread.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:  # nothing can be set yet, and importing it takes its time
+        yield
+        return
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(mode=False))
+        stack.enter_context(torch.enable_grad())
+        if torch.empty(0).device.type != "cpu":  # a mode costs time with every call of torch
+            stack.enter_context(torch.device("cpu"))
+        yield

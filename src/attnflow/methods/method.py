@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from attnflow.errors import InputError
@@ -115,7 +116,7 @@ class Method:
         if not self.reads_edges and self.cost == "matrix":
             object.__setattr__(self, "cost", "pass")
 
-    @property
+    @cached_property
     def reads_edges(self) -> bool:
         """Whether scores come from the edges of a graph, and not from running the model again."""
         return self.score is not None

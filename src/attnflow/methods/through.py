@@ -17,7 +17,7 @@ from attnflow.records import Array, FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups
 from attnflow.records.sparse import LongArray, SparseLayers
-from attnflow.solvers.certificate import check_gaps
+from attnflow.solvers.interface import check_gaps
 
 MOST_BYTES = 4 << 30
 

@@ -1,17 +1,32 @@
-"""What is declared of an option, and how it is read from a table."""
+"""What is declared of an option, and the keywords and refusals that follow from a table of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar
+from functools import wraps
+from inspect import Parameter, cleandoc, signature
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from attnflow.errors import InputError, shown
+from attnflow.io.keywords import check_keywords, plain_torch
+
+if TYPE_CHECKING:
+    from attnflow.models.loading import Source
 
 T = TypeVar("T")
 KEY = "option"
 # The groups in which help pages list options.
 INPUT, LOADING, SELECTION, WORK = "Input", "Loading", "Selection", "Work"
+
+
+class Unless(NamedTuple):
+    """Why an option does not apply, and which of its values do all the same."""
+
+    why: str
+    applies: Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
@@ -28,7 +43,7 @@ class Option:
         parse: Makes a value of the text that a flag is given; numbers need none.
         least: The smallest number that the command line takes.
         served: Whether requests to the server may have it.
-        not_for: The functions that it does not apply to, each with the reason.
+        not_for: The functions and the situations that it does not apply to, each with the reason.
         recorded: Whether results depend on it, so that a run is continued with the same value only.
     """
 
@@ -41,7 +56,7 @@ class Option:
     parse: Callable[[str], Any] | None = None
     least: float | None = None
     served: bool = False
-    not_for: Mapping[str, str] = field(default_factory=dict)
+    not_for: Mapping[str, str | Unless] = field(default_factory=dict)
     recorded: bool = True
 
 
@@ -84,21 +99,109 @@ def is_given(table: Any, name: str) -> bool:
     return value is not default and not (type(value) is type(default) and value == default)
 
 
-def refuse(table: Any, names: Any, what: str, why: str) -> None:
-    """Refuse those of these options that were given, since they do not apply to something."""
-    for name in names:
-        if is_given(table, name):
-            msg = f"{name}={shown(getattr(table, name))} does not apply to {what}: {why}"
-            raise InputError(msg)
+def refuse_all(table: Any, situation: str, what: str = "") -> None:
+    """Refuse the options of a table that were given and do not apply to a function or situation.
 
-
-def refuse_all(table: Any, function: str) -> None:
-    """Refuse the options of a table that do not apply to a function."""
+    ``what`` is what the situation is called in errors; a function has its own name.
+    """
     for name, (_, declared) in options_of(table).items():
-        if function in declared.not_for:
-            refuse(table, [name], function, declared.not_for[function])
+        reason = declared.not_for.get(situation)
+        if reason is None or not is_given(table, name):
+            continue
+        value = getattr(table, name)
+        why, applies = reason if isinstance(reason, Unless) else (reason, None)
+        if applies is None or not applies(value):
+            msg = f"{name}={shown(value)} does not apply to {what or situation}: {why}"
+            raise InputError(msg)
 
 
 def values_of(table: Any, names: Any = None) -> dict[str, Any]:
     """The values of a table's options by their names."""
     return {name: getattr(table, name) for name in names or options_of(table)}
+
+
+P = ParamSpec("P")
+Returned_co = TypeVar("Returned_co", covariant=True)
+WIDTH = 96
+FAMILIES = {"{methods}": "METHODS", "{edges}": "EDGE_RULES"}
+
+
+def takes(table: Any, **others: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Give a function the options of a table as keywords.
+
+    The function is called with the filled-in table as ``options``. Its signature shows every
+    keyword with type and default, and its documentation says what each means. For type checkers, a
+    protocol copies the keywords of the table's constructor (`FromText`). ``others`` are functions
+    with their tables, which an error names that is about one of their keywords.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        declared = options_of(table)
+        found = signature(function)
+        own = [each for each in found.parameters.values() if each.name != "options"]
+        having = [one for one in declared.values() if function.__name__ not in one[1].not_for]
+        shown = found.replace(parameters=[*own, *(_parameter(each) for each, _ in having)])
+        known = tuple(shown.parameters)
+        flags = [name for name, (each, _) in declared.items() if type_name(each) == "bool"]
+        needed = [name for name, (each, _) in declared.items() if not has_default(each)]
+        elsewhere = {key: name for name, other in others.items() for key in options_of(other)}
+
+        @wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            rest = {name: value for name, value in keywords.items() if name not in declared}
+            check_keywords(function.__name__, rest, known, elsewhere)
+            if missing := [name for name in needed if name not in keywords]:
+                msg = f"{function.__name__}() needs the argument {missing[0]}="
+                raise TypeError(msg)
+            options = table(**{name: keywords[name] for name in declared if name in keywords})
+            from attnflow.records.checks import check_flags  # numpy takes its time
+
+            check_flags({name: getattr(options, name) for name in flags})
+            refuse_all(options, function.__name__)
+            with plain_torch():
+                return function(*args, options=options, **rest)
+
+        call.__dict__["__signature__"] = shown
+        call.__doc__ = document(function.__doc__ or "", having)
+        return call
+
+    return decorate
+
+
+class FromText(Protocol[P, Returned_co]):
+    """A function of an input, a model and the keywords ``P``."""
+
+    def __call__(
+        self, text: Any, model: Source = None, *args: P.args, **options: P.kwargs
+    ) -> Returned_co:
+        """Call it."""
+
+
+def takes_text(
+    table: Callable[P, Any],
+) -> Callable[[Callable[..., Returned_co]], FromText[P, Returned_co]]:
+    """`takes`, with static types, for functions that make one result of an input and a model."""
+    return takes(table)
+
+
+def _parameter(each: Field[Any]) -> Parameter:
+    default = each.default if has_default(each) else Parameter.empty
+    return Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=each.type)
+
+
+def document(text: str, declared: Iterable[tuple[Field[Any], Option]]) -> str:
+    """A docstring with the options at the end of its arguments."""
+    about = "\n".join(_describe(each.name, known) for each, known in declared)
+    before, args, after = cleandoc(text).partition("\nArgs:\n")
+    end = re.search(r"\n\n(?=\S)|\Z", after)
+    at = end.start() if end else len(after)
+    return f"{before}{args}{after[:at]}\n{about}{after[at:]}"
+
+
+def _describe(name: str, known: Option) -> str:
+    words = f"{name}: {known.help} {known.more}".strip()
+    for placeholder, family in FAMILIES.items():
+        words = words.replace(placeholder, f"a name in ``attnflow.{family}``")
+    return textwrap.fill(
+        words, WIDTH, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False
+    )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnflow.options.option import INPUT, LOADING, WORK, option, required
+from attnflow.options.option import INPUT, LOADING, WORK, Unless, option, required
 from attnflow.options.parsing import (
     parse_correction,
     parse_device,
@@ -80,7 +80,20 @@ if TYPE_CHECKING:
     Query = int | str | None
     TargetSpec = str | int | None
 
+# What options do not apply to: functions by their names, and what else is asked for.
 ROUTES, EXPLORE, ANSWER = "routes", "explore", "explain_answer"
+MEASURES = "methods that run the model again"
+WITHOUT_STEPS = "methods without steps"
+SIGNED = "methods whose scores have signs"
+AMOUNTS = "edges that are amounts"
+ARRIVALS = "scores that are what arrives from the target"
+FROM_LOGIT = "scores that start at a logit"
+RUNS_AGAIN = "it runs the model again and reads no edges, layers or heads; leave it out"
+AT_ONCE = (
+    "it has what arrives from the target, over all heads and paths at once; leave it out, or use "
+    "method='raw'"
+)
+ONE_LOGIT = "its scores come from one logit and all layers at once; leave it out"
 EACH_TOKEN = "every token of the answer is explained where it was predicted"
 ONE_SCORE = "they are the routes of one score"
 WHOLE_VIEW = "the view shows every layer, head and method"
@@ -88,6 +101,13 @@ OWN_OR_BEST = (
     "those that the named method was published with, mostly attention; without one, what answers "
     "best for the model"
 )
+
+
+def _adds_up(heads: object) -> bool:
+    """Whether all heads are asked for, each of them, or some by number."""
+    if isinstance(heads, str):
+        return heads in ("mean", "each")
+    return isinstance(heads, tuple) and all(isinstance(head, int) for head in heads)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +142,11 @@ class AskingOptions:
         metavar="TOKEN",
         shows="where the model decides: CLS, the mask, the last token",
         parse=parse_position,
-        not_for={ANSWER: EACH_TOKEN},
+        not_for={
+            ANSWER: EACH_TOKEN,
+            ARRIVALS: Unless(AT_ONCE, lambda given: given != "all"),
+            FROM_LOGIT: Unless(ONE_LOGIT, lambda given: given != "all"),
+        },
     )
     contrast: TargetSpec = option(
         None,
@@ -182,7 +206,13 @@ class GraphOptions:
         "of single heads.",
         metavar="HEADS",
         parse=parse_heads,
-        not_for={EXPLORE: WHOLE_VIEW},
+        not_for={
+            EXPLORE: WHOLE_VIEW,
+            MEASURES: RUNS_AGAIN,
+            AMOUNTS: Unless("heads add up; pick some by number, or leave it out", _adds_up),
+            ARRIVALS: Unless(AT_ONCE, lambda given: given != "each"),
+            FROM_LOGIT: ONE_LOGIT,
+        },
     )
     residual: float | None = option(
         None,
@@ -190,6 +220,7 @@ class GraphOptions:
         "--residual",
         metavar="SHARE",
         shows="0.5; 0 for raw",
+        not_for={MEASURES: RUNS_AGAIN},
     )
     discard: float = option(
         0.0,
@@ -197,6 +228,10 @@ class GraphOptions:
         "--discard",
         metavar="RATIO",
         shows=False,
+        not_for={
+            MEASURES: RUNS_AGAIN,
+            AMOUNTS: "an amount that is left out would be missing elsewhere; leave it out",
+        },
     )
 
 
@@ -211,6 +246,7 @@ class LayerOptions:
         "-l",
         metavar="N",
         shows="the top",
+        not_for={MEASURES: RUNS_AGAIN, FROM_LOGIT: ONE_LOGIT},
     )
     correction: CorrectionName = option(
         "auto",
@@ -220,6 +256,14 @@ class LayerOptions:
         metavar="NAME",
         shows="the usual one of the method",
         parse=parse_correction,
+        not_for={
+            MEASURES: Unless(RUNS_AGAIN, lambda given: given is None),
+            AMOUNTS: Unless(
+                "nothing is a share of a receptive field; use 'sink', or leave it out",
+                lambda given: given in (None, "sink"),
+            ),
+            FROM_LOGIT: Unless(ONE_LOGIT, lambda given: given is None),
+        },
     )
 
 
@@ -234,7 +278,13 @@ class SourceOptions:
         metavar="LAYERS",
         shows="the layer to explain",
         parse=parse_layers,
-        not_for={ANSWER: EACH_TOKEN, ROUTES: ONE_SCORE, EXPLORE: WHOLE_VIEW},
+        not_for={
+            ANSWER: EACH_TOKEN,
+            ROUTES: ONE_SCORE,
+            EXPLORE: WHOLE_VIEW,
+            MEASURES: Unless(RUNS_AGAIN, lambda given: given == "all"),
+            FROM_LOGIT: ONE_LOGIT,
+        },
     )
     source: SourceName = option(
         "position",
@@ -257,13 +307,19 @@ class ScoreOptions:
         "--steps",
         metavar="N",
         shows="as many as it needs",
-        not_for={EXPLORE: WHOLE_VIEW},
+        not_for={EXPLORE: WHOLE_VIEW, WITHOUT_STEPS: "it needs none; leave it out"},
     )
     normalize: bool = option(
         False,
         "Divide each position's scores by their sum.",
         "--normalize",
-        not_for={ROUTES: ONE_SCORE, EXPLORE: WHOLE_VIEW},
+        not_for={
+            ROUTES: ONE_SCORE,
+            EXPLORE: WHOLE_VIEW,
+            SIGNED: "its scores have signs, and their sum is no whole to take shares of; leave it "
+            "out",
+            AMOUNTS: "signed amounts are no whole to take shares of; leave it out",
+        },
     )
 
 
@@ -362,6 +418,7 @@ class MethodOptions:
         metavar="RULE",
         shows=OWN_OR_BEST,
         served=True,
+        not_for={MEASURES: Unless(RUNS_AGAIN, lambda given: given == "attention")},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError
@@ -68,7 +68,8 @@ class Blanking:
         predicts can't be removed, and is left out.
         """
         session = self.session
-        kept = {group: removable(session.adapter, session.tokens, group) for group in groups}
+        able = set(removable(session.adapter, session.tokens, range(session.size)))
+        kept = {group: [at for at in group if at in able] for group in groups}
         sets = {(): [], **{group: removed for group, removed in kept.items() if removed}}
         return dict(zip(sets, self._eraser.without(sets.values()), strict=True))
 
@@ -103,6 +104,10 @@ class Blanking:
             advance=advance,
         )
 
+    @cached_property
+    def _name(self) -> Callable[[int], str]:
+        return cache(self.session.adapter.output_name)
+
     @property
     def _predicted(self) -> int:
         """The number of the label or token that is predicted: several may have the same name."""
@@ -114,7 +119,7 @@ class Blanking:
         before = self.session.prediction
         found = rank_outputs(
             probabilities,
-            self.session.adapter.output_name,
+            self._name,
             None if before is None else before.position,
         )
         if before is None or before.label in dict(found.alternatives):

@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError
 from attnflow.methods import METHODS
-from attnflow.pipeline.amounts import check_layers
 from attnflow.pipeline.request import AUTO, Request
-from attnflow.pipeline.source import LOGIT
+from attnflow.pipeline.source import LOGIT, check_layers
 from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:
-    from attnflow.edges.options import Heads
+    from attnflow.edges.graph import Heads
     from attnflow.models.adapter import ModelAdapter, Objective
     from attnflow.pipeline.session import Session
 

@@ -136,6 +136,7 @@ class _Masks:
         self.size = edges.steps[0].size
         self.per_head = per_head
         self.steps: list[BoolArray | None] = [None] * len(edges.steps)
+        self.visible: dict[tuple[int, bool], BoolArray] = {}
 
     def of(self, step: int) -> BoolArray:
         found = self.steps[step]
@@ -153,7 +154,10 @@ class _Masks:
             self.of(step)[(*place, query, key)] = True
 
     def sees(self, step: int, query: int, key: int, head: int | None) -> bool:
-        visible = self.edges.seen(step, per_head=head is not None)
+        kind = step, head is not None
+        if kind not in self.visible:
+            self.visible[kind] = self.edges.seen(step, per_head=kind[1])
+        visible = self.visible[kind]
         if head is None:
             return bool(visible[query, key])
         ((place,),) = self._places(step, [head])
@@ -200,9 +204,17 @@ class EdgeSet:
         return EdgeRemoval(tuple(masks.steps), count, masks.per_head, own)
 
 
-def draw(edges: ModelEdges, like: EdgeRemoval, generator: np.random.Generator) -> EdgeRemoval:
-    """As many random edges as a set has, of all that the model has; own ones if the set has any."""
-    counts = [int(_drawn_from(edges, step, like).sum()) for step in range(len(edges.steps))]
+def candidates(edges: ModelEdges, like: EdgeRemoval) -> list[BoolArray]:
+    """The edges of each step that random sets are drawn from; own ones if the set has any."""
+    seen = [edges.seen(step, per_head=like.per_head) for step in range(len(edges.steps))]
+    return seen if like.own else [each & ~np.eye(each.shape[-1], dtype=bool) for each in seen]
+
+
+def draw(
+    among: Sequence[BoolArray], like: EdgeRemoval, generator: np.random.Generator
+) -> EdgeRemoval:
+    """As many random edges as a set has, of its `candidates`."""
+    counts = [int(each.sum()) for each in among]
     chosen = np.sort(generator.choice(sum(counts), like.count, replace=False, shuffle=False))
     steps: list[BoolArray | None] = []
     first = 0
@@ -212,21 +224,10 @@ def draw(edges: ModelEdges, like: EdgeRemoval, generator: np.random.Generator) -
         if not len(own):
             steps.append(None)
             continue
-        candidates = _drawn_from(edges, step, like)
-        picked = np.zeros(candidates.shape, bool)
-        picked.flat[np.flatnonzero(candidates)[own]] = True
+        picked = np.zeros(among[step].shape, bool)
+        picked.flat[np.flatnonzero(among[step])[own]] = True
         steps.append(picked)
     return EdgeRemoval(tuple(steps), like.count, like.per_head, like.own)
-
-
-def count_edges(edges: ModelEdges, like: EdgeRemoval) -> int:
-    """How many edges there are that random sets are drawn from."""
-    return sum(int(_drawn_from(edges, step, like).sum()) for step in range(len(edges.steps)))
-
-
-def _drawn_from(edges: ModelEdges, step: int, like: EdgeRemoval) -> BoolArray:
-    seen = edges.seen(step, per_head=like.per_head)
-    return seen if like.own else seen & ~np.eye(seen.shape[-1], dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -326,10 +327,13 @@ class EdgeReader:
     def _graph_edges(self, given: Sequence[Edge]) -> EdgeSet:
         """Edges of a graph, where own edges are mostly the residual stream, which stays."""
         size, found = len(self.tokens), []
-        for edge in given:
-            step = resolve("layer", edge.layer, 1, self.steps, self.steps + 1)
-            query = resolve("query", edge.query, 0, size, size + 1)  # one behind is a logit
-            key = resolve("key", edge.key, 0, size, size + 1)
+        # One position behind the last is a logit.
+        bounds = ("layer", 1, self.steps), ("query", 0, size), ("key", 0, size)
+        columns = [
+            resolve_all(name, [getattr(edge, name) for edge in given], low, high, high + 1)
+            for name, low, high in bounds
+        ]
+        for step, query, key in zip(*columns, strict=True):
             if query != key and query < size and key < size:
                 found.append((step, query, key, None))
         singles = _Singles(tuple(found), of_graph=True)

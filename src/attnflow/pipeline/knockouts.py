@@ -27,9 +27,9 @@ from attnflow.models.outputs import (
 from attnflow.models.text.spans import END, SPAN, START, Spans
 from attnflow.models.text.writing import Writing
 from attnflow.options.tables import KnockoutOptions
-from attnflow.pipeline.arguments import check_batch_size, plain_query
-from attnflow.pipeline.edge_sets import EdgeReader, count_edges, draw
+from attnflow.pipeline.edge_sets import EdgeReader, candidates, draw
 from attnflow.pipeline.prepare import check_known, read_input, read_parts
+from attnflow.pipeline.request import check_batch_size, plain_query
 from attnflow.records.checks import check_flag, check_number
 from attnflow.records.knockout import Knockout, Outcome
 from attnflow.records.parts import Part
@@ -160,14 +160,17 @@ def _knock_out(given: _Given, forward: ForwardPass, sets: Mapping[str, Any]) -> 
     removals = {name: (found := reader.read(one), found.of(edges)) for name, one in sets.items()}
     rows: list[Removed] = []
     places: dict[tuple[Any, ...], list[int]] = {}  # of random sets, which sets of one size share
+    totals: dict[str, int] = {}
     for name, (_, removal) in removals.items():
         places[(name,)] = [len(rows)]
         rows.append(removal.steps)
         kind = (removal.count, removal.per_head, removal.own)
-        if kind not in places and removal.count < count_edges(edges, removal):
+        among = candidates(edges, removal)
+        totals[name] = sum(int(each.sum()) for each in among)
+        if kind not in places and removal.count < totals[name]:
             generator = np.random.default_rng(config.seed)
             places[kind] = list(range(len(rows), len(rows) + config.random))
-            rows += [draw(edges, removal, generator).steps for _ in range(config.random)]
+            rows += [draw(among, removal, generator).steps for _ in range(config.random)]
     outcomes = list(map(reading.outcome, _run(adapter, probe, edges, rows, config.batch_size)))
     results = {}
     for name, (found, removal) in removals.items():
@@ -175,7 +178,7 @@ def _knock_out(given: _Given, forward: ForwardPass, sets: Mapping[str, Any]) -> 
         results[name] = Knockout(
             label=name or found.label,
             removed=removal.count,
-            total=count_edges(edges, removal),
+            total=totals[name],
             before=before,
             after=outcomes[places[(name,)][0]],
             random=tuple(outcomes[at] for at in places.get(kind, ())),

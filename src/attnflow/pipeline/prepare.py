@@ -19,11 +19,10 @@ from attnflow.models.adapter import Objective
 from attnflow.models.capture.relevance import TogetherError
 from attnflow.models.checks.memory import check_heads_memory
 from attnflow.models.text.edits import both_answers, both_predictions, drop_bos, put_bos
-from attnflow.pipeline.amounts import check_layers
 from attnflow.pipeline.choice import Chosen, choose, paper_note
 from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
-from attnflow.pipeline.source import LOGIT
+from attnflow.pipeline.source import LOGIT, check_layers
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.parts import TEMPLATE, Part
 

@@ -2,52 +2,38 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from functools import cached_property
+from numbers import Integral, Rational, Real
+from os import PathLike
+from typing import TYPE_CHECKING, Any, get_args
 
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
-from attnflow.edges.graph import fuse_heads
-from attnflow.edges.options import EdgeOptions, check_heads
-from attnflow.errors import InputError, unknown
+from attnflow.edges.graph import EdgeOptions, HeadRule, check_heads, fuse_heads
+from attnflow.errors import InputError, shown, unknown
+from attnflow.io.files import as_path
 from attnflow.io.inputs import check_choice
 from attnflow.methods import METHODS, Method, find_edge_method
-from attnflow.options.option import options_of, refuse, values_of
-from attnflow.options.tables import ExplainOptions
-from attnflow.pipeline.amounts import check_amounts
-from attnflow.pipeline.arguments import (
-    check_batch_size,
-    check_steps,
-    plain_heads,
-    plain_layer,
-    plain_layers,
-    plain_query,
-    plain_share,
-)
-from attnflow.pipeline.source import LOGIT, check_source
-from attnflow.records.checks import check_flag
+from attnflow.options.option import options_of, refuse_all, values_of
+from attnflow.options.tables import MEASURES, SIGNED, WITHOUT_STEPS, ExplainOptions
+from attnflow.pipeline.source import LOGIT, check_amounts, check_source
+from attnflow.records.checks import check_flags
 from attnflow.records.learned import LearnedHeads
-from attnflow.records.selection import is_integer, resolve, resolve_all
+from attnflow.records.selection import is_integer, listed_numbers, resolve, resolve_all
 from attnflow.solvers.execution import Execution
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnflow.edges.options import Heads
+    from attnflow.edges.graph import Heads
     from attnflow.models.capture.spec import CaptureSpec
 
+
 AUTO = "auto"
-# What only methods that read edges have, and values that ask for nothing special.
-OF_EDGES: dict[str, tuple[Any, ...]] = {
-    "edges": ("attention",),
-    "layer": (),
-    "layers": ("all",),
-    "heads": (),
-    "residual": (),
-    "discard": (),
-    "correction": (None,),
-}
 
 
 def check_single_heads(method: str) -> None:
@@ -132,7 +118,7 @@ class Request(ExplainOptions):
             "residual": plain_share("residual", self.residual),
             "discard": plain_share("discard", self.discard),
             "contrast": check_choice("contrast", self.contrast),
-            **{name: check_flag(name, getattr(self, name)) for name in flags},
+            **check_flags({name: getattr(self, name) for name in flags}),
         }
 
     @property
@@ -155,16 +141,12 @@ class Request(ExplainOptions):
         """Refuse options that none of the methods has; single heads, where one has them not."""
         measures = [member for member in members if not member.reads_edges]
         if measures and len(measures) == len(members):
-            runs_again = "it runs the model again and reads no edges, layers or heads; leave it out"
-            given = [name for name, plain in OF_EDGES.items() if getattr(self, name) not in plain]
-            refuse(self, given, f"method={measures[0].name!r}", runs_again)
+            refuse_all(self, MEASURES, f"method={measures[0].name!r}")
         if not any(member.uses_steps for member in measures):
-            names = ", ".join(map(repr, self.asked))
-            refuse(self, ["steps"], f"method={names}", "it needs none; leave it out")
+            refuse_all(self, WITHOUT_STEPS, f"method={', '.join(map(repr, self.asked))}")
         for member in members:
             if member.signed:
-                no_shares = "its scores have signs, and their sum is no whole to take shares of"
-                refuse(self, ["normalize"], f"method={member.name!r}", f"{no_shares}; leave it out")
+                refuse_all(self, SIGNED, f"method={member.name!r}")
         if self.rule.amounts:
             check_amounts(self, [each for each in members if each.reads_edges])
         for member in members:
@@ -173,7 +155,10 @@ class Request(ExplainOptions):
             if self.heads == "each":
                 check_single_heads(member.name)
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # without the rule
+
+    @cached_property
     def rule(self) -> EdgeRule:
         """The edge rule."""
         return EDGE_RULES["attention" if is_auto(self.edges) else self.edges]
@@ -281,3 +266,93 @@ class Request(ExplainOptions):
         if isinstance(self.heads, LearnedHeads):
             return self.heads.label
         return self.heads if isinstance(self.heads, str) else list(self.heads)
+
+
+HUGE = 1 << 63
+MOST_STEPS = 4096  # that can be asked for: finding so many points takes seconds
+
+
+def plain_query(given: Any) -> int | str | None:
+    """A position as an integer, a token as text."""
+    if is_integer(given):
+        return operator.index(given)
+    if given is None or isinstance(given, str):
+        return given
+    msg = f"query={shown(given)} must be a position, a token's text, 'all' or None"
+    raise InputError(msg)
+
+
+def plain_layer(given: Any) -> Any:
+    """A layer as an integer."""
+    return operator.index(given) if is_integer(given) else given
+
+
+def plain_layers(given: Any) -> Any:
+    """Layers as a tuple of integers; ``"all"`` and ``None`` as they are."""
+    if given is None or (isinstance(given, str) and given == "all"):
+        return given
+    if isinstance(given, str):
+        raise InputError(unknown("layers", given, ["all"], "numbers 1 … L", "None"))
+    return _layers("layers", listed_numbers(given))
+
+
+def _layers(name: str, given: Sequence[Any]) -> tuple[int, ...]:
+    for each in given:
+        if not is_integer(each):
+            msg = f"{name}={shown(each)} must be an integer: 1 … L, or negative from the top"
+            raise InputError(msg)
+    return tuple(operator.index(each) for each in given)
+
+
+def plain_share(name: str, given: Any) -> Any:
+    """A share of any number type as a float."""
+    if isinstance(given, Real) and not isinstance(given, bool):
+        _check_size(name, given, given)
+        return float(given)
+    if given is None:
+        return None
+    msg = f"{name}={shown(given)} must be a number from 0 (off) to below 1"
+    raise InputError(msg)
+
+
+def plain_heads(given: Any) -> Any:
+    """Head numbers as a tuple of integers, weights as a tuple of floats, a file as its content."""
+    if isinstance(given, LearnedHeads):
+        return given
+    if isinstance(given, PathLike) or (isinstance(given, str) and given.endswith(".json")):
+        return LearnedHeads.load(as_path(given))
+    if isinstance(given, Real):
+        _check_size("heads", given, given)
+    if isinstance(given, str | Real):
+        return given
+    listed = isinstance(given, Sequence) and not isinstance(given, bytes | bytearray | memoryview)
+    heads = tuple(given) if listed else ()
+    if not listed or not all(isinstance(h, Real) and not isinstance(h, bool) for h in heads):
+        lists = "a list of integers or of weights"
+        learned = "learned heads or their .json file"
+        raise InputError(unknown("heads", given, get_args(HeadRule), lists, learned))
+    for head in heads:
+        _check_size("heads", head, given)
+    whole = all(isinstance(head, Integral) for head in heads)
+    return tuple(int(head) if whole else float(head) for head in heads)
+
+
+def check_steps(given: Any) -> None:
+    """Refuse what is no number of points on a line."""
+    if given is not None and not (is_integer(given) and 1 <= given <= MOST_STEPS):
+        msg = f"steps={shown(given)} must be an integer from 1 to {MOST_STEPS}, or None"
+        raise InputError(msg)
+
+
+def check_batch_size(given: Any) -> None:
+    """Refuse what is no number of inputs."""
+    if not (is_integer(given) and given >= 1):
+        msg = f"batch_size={shown(given)} must be an integer of at least 1"
+        raise InputError(msg)
+
+
+def _check_size(name: str, number: Any, given: Any) -> None:
+    """Refuse numbers too large to be written in an error, or to be floats."""
+    if isinstance(number, Rational) and not -HUGE < Fraction(number) < HUGE:
+        msg = f"{name}={shown(given)} is far too large"
+        raise InputError(msg)

@@ -17,11 +17,10 @@ from attnflow.methods.question import Question, Target, no_progress, resolve_tar
 from attnflow.methods.relevance_flow import check_start
 from attnflow.models.adapter import Objective
 from attnflow.models.outputs import is_number
-from attnflow.pipeline.amounts import starts_at_target
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.graphs import Graphs
 from attnflow.pipeline.request import Request, check_single_heads
-from attnflow.pipeline.source import LOGIT
+from attnflow.pipeline.source import LOGIT, starts_at_target
 from attnflow.records import (
     Activations,
     Array,
@@ -34,7 +33,7 @@ from attnflow.records import (
     Selection,
 )
 from attnflow.records.arrays import ratio, to_numpy
-from attnflow.records.selection import Groups, resolve
+from attnflow.records.selection import Groups, resolve, resolve_all
 from attnflow.records.words import merge_words, word_groups
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ class Session:
 
     Scores of any method and selection, attributions and traces come from it; graphs are built once.
     ``given`` is the input before it ran, where that differs: an image gets its CLS token by a run.
+    ``cache`` holds what is derived from it once and used often.
     """
 
     adapter: ModelAdapter
@@ -62,6 +62,7 @@ class Session:
     notes: tuple[str, ...] = ()
     given: Tokens | None = None
     _graphs: Graphs = field(init=False)
+    cache: dict[Any, Any] = field(default_factory=dict, init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
     _without: dict[frozenset[int], Tensor] = field(default_factory=dict, init=False)
 
@@ -157,12 +158,22 @@ class Session:
 
     def step(self, layer: int) -> int:
         """The step of the graph at which a layer ends."""
-        return self.activations.steps[resolve("layer", layer, 1, self.depth, self.depth + 1) - 1]
+        return self.steps([layer])[0]
+
+    def steps(self, layers: Sequence[int]) -> tuple[int, ...]:
+        """The steps of the graph at which these layers end."""
+        ends, depth = self.activations.steps, self.depth
+        return tuple(ends[at - 1] for at in resolve_all("layer", layers, 1, depth, depth + 1))
 
     def graph(self, method: str, *, each_head: bool = False, chance: bool = False) -> LayeredGraph:
         """The graph that a method runs on; with ``chance``, that of even attention."""
-        correction = self.correction(method)
-        return self._graphs.find(method, correction, each_head=each_head, chance=chance)
+        kind = method, each_head, chance
+        if kind not in self.cache:
+            correction = self.correction(method)
+            found = self._graphs.find(method, correction, each_head=each_head, chance=chance)
+            self.cache[kind] = found
+        graph: LayeredGraph = self.cache[kind]
+        return graph
 
     @cached_property
     def logit_parts(self) -> LogitParts:
@@ -206,9 +217,8 @@ class Session:
         member = METHODS[method]
         if not member.reads_edges:
             return self._output_scores(member, layers, queries, words=words, check=check)
-        steps = tuple(self.step(layer) for layer in layers)
-        for query in queries:
-            resolve("query", query, 0, self.size - 1, self.size)
+        steps = self.steps(layers)
+        resolve_all("query", queries, 0, self.size - 1, self.size)
         groups = self.groups if words else groups
         keys = tuple(range(self.size if groups is None else len(groups)))
         sources = len(steps) * len(queries) * (self.heads if each_head else 1)
@@ -450,26 +460,43 @@ class Session:
         The correction ``"uniform"`` divides scores by those of chance and changes no edge: there a
         trace has the value before the division.
         """
+        return self.traces(method, query, [(layer, key)])[0]
+
+    def traces(
+        self,
+        method: str,
+        query: int,
+        places: Sequence[tuple[int, int]],
+        check: Check | None = None,
+    ) -> list[FlowTrace]:
+        """How the scores of a position came about at each layer and key."""
         self.check()
         trace_of = find_trace(method)
         source = resolve("query", query, 0, self.size - 1, self.size)
-        sink = resolve("key", key, 0, self.size - 1, self.size)
-        names, graph = self.tokens.names, None
+        keys = resolve_all("key", [key for _, key in places], 0, self.size - 1, self.size)
+        depth, names = self.depth, self.tokens.names
+        layers = resolve_all("layer", [layer for layer, _ in places], 1, depth, depth + 1)
         if self.config.source == LOGIT:  # which is one more position
             graph, source = self.logit_graph(method), self.size
             names = (*names, f"logit of {self.named_objective['target']}")
-        trace = trace_of(graph or self.graph(method), Pair(self.step(layer), source, sink))
-        return replace(
-            trace,
-            layer=resolve("layer", layer, 1, self.depth, self.depth + 1),
-            tokens=names,
-            text=self.tokens.text,
-            model=self.adapter.name,
-            prediction=self.prediction,
-            causal=self.causal,
-            options=self.describe(method),
-            warnings=self.warnings,
-        )
+        else:
+            graph = self.graph(method)
+        about: dict[str, Any] = {
+            "tokens": names,
+            "text": self.tokens.text,
+            "model": self.adapter.name,
+            "prediction": self.prediction,
+            "causal": self.causal,
+            "options": self.describe(method),
+            "warnings": self.warnings,
+        }
+        found = []
+        for layer, step, key in zip(layers, self.steps(layers), keys, strict=True):
+            if check is not None:
+                check()
+            trace = trace_of(graph, Pair(step, source, key))
+            found.append(replace(trace, layer=layer, **about))
+        return found
 
     def describe(self, method: str) -> dict[str, Any]:
         """The options that scores of a method were computed with."""

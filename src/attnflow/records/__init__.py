@@ -16,10 +16,9 @@ input, layer l the output of the l-th attention layer; negative numbers count fr
 
 from attnflow.records.activations import Activations, AttentionBlock, NotKept, Readout, Relevances
 from attnflow.records.attribution import Attribution, PatchGrid
-from attnflow.records.graph import LayeredGraph
+from attnflow.records.graph import Edge, FlowTrace, LayeredGraph, Route
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair, Selection
-from attnflow.records.trace import Edge, FlowTrace, Route
 from attnflow.records.types import Array, FloatArray
 
 __all__ = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -106,7 +107,7 @@ def _plain_fields(given: Attribution) -> dict[str, Any]:
         "depth": depth or max(layers, default=0),
         "pooled": checks.check_positions("pooled", given.pooled, last),
         "word_texts": texts,
-        "word_ids": None if words is None else _check_word_ids(words, len(texts)),
+        "word_ids": None if words is None else checks.check_places("word_ids", words, len(texts)),
         "segments": None if segments is None else checks.check_texts("segments", segments),
         **{name: checks.check_text(name, getattr(given, name)) for name in TEXTS},
         **{name: checks.check_mapping(name, getattr(given, name)) for name in MAPPINGS},
@@ -123,16 +124,6 @@ def check_computed(name: str, given: int | str, number: int, allowed: tuple[int,
         )
         raise InputError(msg)
     return number
-
-
-def _check_word_ids(given: object, count: int) -> tuple[int | None, ...]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        msg = f"word_ids={shown(given)} must be a list with an integer or None for each token"
-        raise InputError(msg)
-    return tuple(
-        None if word is None else checks.check_number(f"word_ids[{at}]", word, 0, count - 1)
-        for at, word in enumerate(given)
-    )
 
 
 def _shown(numbers: tuple[int, ...]) -> str:
@@ -241,18 +232,20 @@ class Attribution(SavedRecord):
         the same.
         """
         given = {"layer": layer, "query": query}
-        changes = {
-            name: operator.index(value) if is_integer(value) else value  # type: ignore[arg-type]
-            for name, value in given.items()
-            if value is not None
-        }
-        return replace(
-            self,
+        moved = object.__new__(type(self))  # with fields that were checked
+        moved.__dict__.update(
+            vars(self),
             layer=self._layer(layer),
             query=self._query(query),
             pooled=self.pooled if query is None else (),
-            options={**self.options, **changes},
         )
+        changes = {
+            name: value if isinstance(value, str) else operator.index(value)
+            for name, value in given.items()
+            if value is not None
+        }
+        moved.__dict__["options"] = MappingProxyType({**self.options, **changes})
+        return moved
 
     def position(self, token: int | str, name: str = "query") -> int:
         """The position of a token: by its text, by its label (``the:4``), or by its index.
@@ -264,8 +257,8 @@ class Attribution(SavedRecord):
         )
 
     def _layer(self, given: int | None) -> int:
-        if given is None:
-            return self.layer
+        if given is None or (type(given) is int and given in self.layers):
+            return self.layer if given is None else given
         if not is_integer(given):
             msg = f"layer must be an integer from 1 to {self.depth}, got {shown(given)}"
             raise InputError(msg)
@@ -274,8 +267,8 @@ class Attribution(SavedRecord):
         return check_computed("layer", given, number, self.layers)
 
     def _query(self, given: int | str | None) -> int:
-        if given is None:
-            return self.query
+        if given is None or (type(given) is int and given in self.queries):
+            return self.query if given is None else given
         return check_computed("query", given, self.position(given), self.queries)
 
     @property

@@ -69,6 +69,17 @@ def check_positions(name: str, given: object, last: int) -> tuple[int, ...]:
     return tuple(check_number(f"{name}[{at}]", each, 0, last) for at, each in enumerate(given))
 
 
+def check_places(name: str, given: object, count: int) -> tuple[int | None, ...]:
+    """Numbers from 0 to below ``count``, with ``None`` where something has none."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        msg = f"{name}={shown(given)} must be a list with an integer or None for each token"
+        raise InputError(msg)
+    return tuple(
+        None if each is None else check_number(f"{name}[{at}]", each, 0, count - 1)
+        for at, each in enumerate(given)
+    )
+
+
 def check_real(name: str, given: object) -> float:
     """A finite number."""
     try:
@@ -81,9 +92,20 @@ def check_real(name: str, given: object) -> float:
     return value
 
 
+def check_alternatives(given: Sequence[object]) -> None:
+    """Labels, each with its probability."""
+    for each in given:
+        if not (isinstance(each, tuple) and len(each) == 2):
+            msg = f"alternatives hold {shown(each)}; they must be (label, probability)"
+            raise InputError(msg)
+        check_probability(check_text("label", each[0]), each[1])
+
+
 def check_probability(label: str, given: object) -> None:
     """A probability, which rounding may leave a little outside 0 to 1; a model may give NaN."""
-    if isinstance(given, float | np.floating) and math.isnan(given):
+    if type(given) is float and (0 <= given <= 1 or math.isnan(given)):
+        return
+    if isinstance(given, np.floating) and math.isnan(given):
         return
     value = check_real(f"the probability of {shown(label)}", given)
     if not -ROUNDING <= value <= 1 + ROUNDING:
@@ -97,6 +119,11 @@ def check_flag(name: str, given: object) -> bool:
         msg = f"{name}={shown(given)} must be True or False"
         raise InputError(msg)
     return bool(given)
+
+
+def check_flags(given: Mapping[str, object]) -> dict[str, bool]:
+    """Several flags by their names."""
+    return {name: check_flag(name, each) for name, each in given.items()}
 
 
 def check_mapping(name: str, given: object) -> Mapping[str, Any]:

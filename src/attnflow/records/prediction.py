@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnflow.errors import InputError, shown
 from attnflow.records import checks
 
 
@@ -25,12 +24,6 @@ class Prediction:
     position: int | None = None
 
     def __post_init__(self) -> None:
-        checks.check_text("label", self.label)
-        checks.check_probability(self.label, self.probability)
-        for each in self.alternatives:
-            if not (isinstance(each, tuple) and len(each) == 2):
-                msg = f"alternatives hold {shown(each)}; they must be (label, probability)"
-                raise InputError(msg)
-            checks.check_probability(checks.check_text("label", each[0]), each[1])
+        checks.check_alternatives([(self.label, self.probability), *self.alternatives])
         if self.position is not None:
             checks.check_number("the prediction's position", self.position, 0)

@@ -24,7 +24,7 @@ from attnflow.pipeline.prepare import (
 from attnflow.pipeline.request import AUTO, Request
 from attnflow.registry import code_digest, load_plugin
 from attnflow.runs.shards import encode_shard
-from attnflow.solvers.threads import at_most
+from attnflow.solvers.execution import at_most
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter

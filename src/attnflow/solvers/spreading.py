@@ -27,8 +27,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from attnflow.records.types import FloatArray
-from attnflow.solvers.certificate import MET, check_gaps
-from attnflow.solvers.interface import LongArray
+from attnflow.solvers.interface import MET, LongArray, check_gaps
 
 MOST_FULL = 256  # nodes a sink, in one layer, whose edges are full: others send nothing
 STEPS = 50  # of Newton's method

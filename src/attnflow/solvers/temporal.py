@@ -48,12 +48,6 @@ class EdgeAmounts(NamedTuple):
     keys: LongArray
     amounts: FloatArray
 
-    def chosen(self, which: Any) -> EdgeAmounts:
-        """Some of them, or all in another order."""
-        return EdgeAmounts(
-            self.layers[which], self.queries[which], self.keys[which], self.amounts[which]
-        )
-
     def dense(self, depth: int, size: int) -> FloatArray:
         """The amounts as ``[layer, query, key]``."""
         made = np.zeros((depth, size, size))
@@ -261,8 +255,16 @@ def check_stations(given: Array, depth: int, size: int) -> FloatArray:
     return limits
 
 
+def check_sets(name: str, given: Sequence[Positions], size: int) -> list[LongArray]:
+    """Several sets of positions."""
+    return [check_set(f"{name}[{at}]", each, size) for at, each in enumerate(given)]
+
+
 def check_set(name: str, given: Positions, size: int) -> LongArray:
     """A set of positions, rising."""
+    plain = (given,) if type(given) is int else given
+    if type(plain) is tuple and plain and all(type(at) is int and 0 <= at < size for at in plain):
+        return np.array(sorted(set(plain)), np.int64)  # most are, and need no closer look
     if is_integer(given):
         given = (given,)  # type: ignore[assignment]
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):

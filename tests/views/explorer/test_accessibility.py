@@ -44,7 +44,7 @@ def test_nothing_is_violated_in_a_file(tab, file, scheme, state):
 def sizes(classifier, models, tmp_path_factory):
     """Pages of 10, 66 and 256 tokens."""
     folder = tmp_path_factory.mktemp("sizes")
-    words = "The keys to the old cabinet are here .".split() * 40
+    words = ["The", "keys", "to", "the", "old", "cabinet", "are", "here", "."] * 40
     reader = {10: classifier, 66: models["tiny/long"], 256: models["tiny/long"]}
     pages = {}
     for size, model in reader.items():

@@ -2,7 +2,7 @@
 
     tokens, encoded      a text, or token ids, as tokens, with words and notices
     edits                the same text without some tokens, or with BOS in front
-    model, decisions     the network with its tokenizer, and where it decides
+    model                the network with its tokenizer
     spans, pooling       answers that are spans, and embeddings of texts
     answers, writing     what was written as tokens, and how a model writes it
 

@@ -29,7 +29,15 @@ from attnflow.models.capture.blocks import make_readout
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.towards import ItemRelevance, add_edges, hand_back
-from attnflow.models.checks.deciding import refuse_looking_ahead
+from attnflow.models.checks.deciding import (
+    MEASURED,
+    SAMPLE,
+    decision,
+    explained_positions,
+    masks_in,
+    refuse_looking_ahead,
+    tagged_position,
+)
 from attnflow.models.checks.mixing import last_states, mixing_warnings
 from attnflow.models.checks.padding import batchable, lengthen, once, shorten
 from attnflow.models.kinds import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER, HeadKind
@@ -47,14 +55,6 @@ from attnflow.models.outputs import (
 )
 from attnflow.models.sizes import depth_of, describe, heads_in, limit, vocabulary_of
 from attnflow.models.text.answers import with_space_notice
-from attnflow.models.text.decisions import (
-    MEASURED,
-    SAMPLE,
-    decision,
-    explained_positions,
-    masks_in,
-    tagged_position,
-)
 from attnflow.models.text.edits import blank_tokens, find_filler
 from attnflow.models.text.encoded import read_encoded
 from attnflow.models.text.tokens import check_text, check_texts, is_encoded, name_token, tokenize

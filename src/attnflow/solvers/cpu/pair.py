@@ -6,11 +6,10 @@ import numpy as np
 from numba import njit
 
 from attnflow.records import FloatArray
-from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.cpu.network import NEGLIGIBLE, IntArray, LongArray, Network, make_network
 from attnflow.solvers.cpu.pairs import bound_reach, load, maximize, read_column
 from attnflow.solvers.cpu.search import measure, send_along
-from attnflow.solvers.interface import PairFlow
+from attnflow.solvers.interface import PairFlow, check_gaps
 
 
 def solve_pair(weights: FloatArray, edges: FloatArray, source: int, sink: int) -> PairFlow:

@@ -20,7 +20,6 @@ import numpy as np
 from numba import njit
 
 from attnflow.records import FloatArray
-from attnflow.solvers.certificate import MET
 from attnflow.solvers.cpu.network import (
     HALF,
     KERNEL,
@@ -35,6 +34,7 @@ from attnflow.solvers.cpu.network import (
     restore,
 )
 from attnflow.solvers.cpu.search import measure, send_along
+from attnflow.solvers.interface import MET
 
 MOST_BYTES = 64 * 1024 * 1024  # of cached bounds; those of larger graphs are computed every time
 

@@ -14,7 +14,6 @@ from attnflow.errors import InputError
 from attnflow.io.progress import progress_bar
 from attnflow.records.arrays import to_numpy
 from attnflow.records.types import Array, FloatArray
-from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.cpu.network import (
     MOST_POSITIONS,
     SLOTS,
@@ -34,9 +33,8 @@ from attnflow.solvers.cpu.pairs import (
     make_bounds,
     solve_sinks,
 )
-from attnflow.solvers.execution import Execution
-from attnflow.solvers.interface import BoolArray, PairFlow, PreparedGraph, Sources
-from attnflow.solvers.threads import SharedParts, cores, work_together
+from attnflow.solvers.execution import Execution, SharedParts, cores, work_together
+from attnflow.solvers.interface import BoolArray, PairFlow, PreparedGraph, Sources, check_gaps
 
 FEW, ROUNDS = 16, 24
 LEAST_SIZE, LEAST_LAYERS = 256, 16

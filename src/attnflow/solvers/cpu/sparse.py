@@ -19,9 +19,8 @@ from numba import njit
 from attnflow.io.progress import progress_bar
 from attnflow.records.sparse import IntArray, LongArray, SparseLayers
 from attnflow.records.types import FloatArray
-from attnflow.solvers.certificate import MET, check_gaps
-from attnflow.solvers.execution import Execution
-from attnflow.solvers.threads import SharedParts, cores, work_together
+from attnflow.solvers.execution import Execution, SharedParts, cores, work_together
+from attnflow.solvers.interface import MET, check_gaps
 
 BoolArray = npt.NDArray[np.bool_]
 NEGLIGIBLE = 1e-15  # a capacity that rounding leaves behind

@@ -10,7 +10,6 @@ import numpy as np
 from attnflow.errors import AttnflowError, CertificateError, InputError
 from attnflow.io.progress import progress_bar
 from attnflow.records.types import FloatArray
-from attnflow.solvers.certificate import check_gaps
 from attnflow.solvers.cuda.device import (
     GRAPH,
     PAIRS,
@@ -27,7 +26,7 @@ from attnflow.solvers.cuda.device import (
     words_of,
 )
 from attnflow.solvers.execution import Execution
-from attnflow.solvers.interface import LongArray, PairFlow, Sources
+from attnflow.solvers.interface import LongArray, PairFlow, Sources, check_gaps
 from attnflow.solvers.spreading import MOST_FULL, Effort, Nodes, Sweep, Tensor, spread
 
 THREADS = 512

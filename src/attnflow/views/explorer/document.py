@@ -46,7 +46,7 @@ from attnflow.views.explorer.schema import (
     View,
     pack,
 )
-from attnflow.views.explorer.traces import to_trace
+from attnflow.views.explorer.traces import to_traces
 from attnflow.views.wording.numbers import as_sentence
 from attnflow.views.wording.summaries import BLANK_OUT
 
@@ -245,16 +245,13 @@ def _traces(
     if not has_one_row(session, method):
         layers, sources = list(range(1, session.depth + 1)), ()
     ranking = np.abs(session.scores(method, [session.depth], [query]).values[0, 0])
-    traces = []
-    for layer, token in traced_pairs(ranking, layers, extent.pairs, key):
-        if check is not None:
-            check()
-        if token not in sources:
-            traces.append(session.trace(method, layer, query, token))
+    pairs = traced_pairs(ranking, layers, extent.pairs, key)
+    places = [(layer, token) for layer, token in pairs if token not in sources]
+    traces = session.traces(method, query, places, check) if places else []
     if has_one_row(session, method):
         most = extent.verified
         traces = [*verified(session, traces[:most]), *traces[most:]]
-    found = [to_trace(each) for each in traces]
+    found = to_traces(traces)
     for each in found:
         each["edges"] = each["edges"][: extent.trace_edges]
     return found

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import product
 
 from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.methods import Scores
@@ -14,7 +13,7 @@ from attnflow.pipeline.session import Session
 from attnflow.records import Attribution, FloatArray
 from attnflow.views.explorer.parts import describe_finding, first_key
 from attnflow.views.explorer.schema import FoundByMethod
-from attnflow.views.wording.findings import find, merged_scores
+from attnflow.views.wording.findings import Common, find, merged_scores
 from attnflow.views.wording.names import is_signed, method_info, name_of
 from attnflow.views.wording.summaries import summarize
 
@@ -72,35 +71,42 @@ def find_elsewhere(
     # What the model says without each word is used where it is known: this is asked for scores.
     check = check_by_blanking(session, session.size) if session.blanking.known else None
     if has_one_row(session, method):
-        found = find(session.attribution(method), None, check)
-        return [describe_finding(found, session.depth, session.query)]
+        only = find(session.attribution(method), None, check)
+        return [describe_finding(only, session.depth, session.query)]
     breaker = method_info(method, session.config.rule.name).tie_breaker
-    seconds = session.scores(breaker, layers, queries).values if breaker else None
-    said = []
-    for place in np.ndindex(*values.shape[:2]):
-        layer, query = layers[place[0]], queries[place[1]]
-        if len(queries) > 1 and query != session.query and layer != session.depth:
+    found = _attribution(session, method, layers, queries, values)
+    ties = None
+    if breaker:
+        seconds = session.scores(breaker, layers, queries).values
+        ties = _attribution(session, breaker, layers, queries, seconds)
+    common = Common.of(found, ties)
+    own, depth, said = session.query, session.depth, []
+    for layer, query in product(layers, queries):
+        if len(queries) > 1 and query != own and layer != depth:
             continue
-        of = _attribution(session, method, layer, query, values[place])
-        ties = None
-        if seconds is not None:
-            ties = _attribution(session, breaker, layer, query, seconds[place])
-        answer = layer == session.depth and query == session.query
-        said.append(describe_finding(find(of, ties, check if answer else None), layer, query))
+        at = (layer, None if query == own else query)
+        answer = check if layer == depth and query == own else None
+        finding = find(found.at(*at), None if ties is None else ties.at(*at), answer, common)
+        said.append(describe_finding(finding, layer, query))
     return said
 
 
 def _attribution(
-    session: Session, method: str, layer: int, query: int, row: FloatArray
+    session: Session,
+    method: str,
+    layers: Sequence[int],
+    queries: Sequence[int],
+    values: FloatArray,
 ) -> Attribution:
-    asked = {} if query == session.query else {"query": query}
+    """Scores of these layers and positions, explaining the session's where it is one of them."""
+    rising = tuple(sorted(set(layers)))
     return session.make_attribution(
-        Scores(row[None, None]),
+        Scores(values[[layers.index(layer) for layer in rising]]),
         None,
-        layers=(layer,),
-        queries=(query,),
-        layer=layer,
-        query=query,
+        layers=rising,
+        queries=tuple(queries),
+        layer=rising[-1],
+        query=session.query if session.query in queries else queries[0],
         method=method,
-        options={**session.describe(method), **asked},
+        options=session.describe(method),
     )

@@ -15,7 +15,7 @@ from attnflow.views.explorer.schema import KnockedOut, Trace
 from attnflow.views.routes import carrying
 from attnflow.views.wording.cuts import main_edges
 from attnflow.views.wording.numbers import as_sentence
-from attnflow.views.wording.traces import trace_sentence
+from attnflow.views.wording.traces import trace_names, trace_sentence
 
 MOST_EDGES = 1500  # more would blur a graph of 512 tokens
 MOST_ROUTES = 12
@@ -27,7 +27,7 @@ def trace_path(
 ) -> Trace:
     """The trace of one score of a session; with ``verify`` its cut is removed from the model."""
     trace = session.trace(method, layer, query, key)
-    return to_trace(verified(session, [trace], verify=True)[0] if verify else trace)
+    return to_traces(verified(session, [trace], verify=True) if verify else [trace])[0]
 
 
 def knocked_out(session: Session, edges: Sequence[Edges], random: int) -> KnockedOut:
@@ -45,15 +45,24 @@ def knocked_out(session: Session, edges: Sequence[Edges], random: int) -> Knocke
     }
 
 
-def to_trace(trace: FlowTrace) -> Trace:
-    """A trace as plain data, without edges too thin to be seen."""
+def to_traces(traces: Sequence[FlowTrace]) -> list[Trace]:
+    """Traces of one method as plain data, without edges too thin to be seen."""
+    if not traces:
+        return []
+    first = traces[0]
+    name = method_id(first.method, str(first.options.get("edges", "attention")))
+    names = trace_names(first)
+    return [_to_trace(each, name, trace_sentence(each, names)) for each in traces]
+
+
+def _to_trace(trace: FlowTrace, name: str, sentence: str) -> Trace:
     everything = trace.edges > NEGLIGIBLE * abs(trace.value)
     steps, queries, keys = np.nonzero(carrying(trace) if trace.carries_from else everything)
     amounts = trace.edges[steps, queries, keys]
     strongest = np.argsort(-amounts, kind="stable")[:MOST_EDGES]
     cut = main_edges(trace.cut) if trace.carries_from else trace.cut
     found: Trace = {
-        "method": method_id(trace.method, str(trace.options.get("edges", "attention"))),
+        "method": name,
         "layer": trace.layer,
         "query": trace.query,
         "key": trace.key,
@@ -71,7 +80,7 @@ def to_trace(trace: FlowTrace) -> Trace:
             for route in trace.routes[:MOST_ROUTES]
         ],
         "all_routes": len(trace.routes),
-        "sentence": trace_sentence(trace),
+        "sentence": sentence,
     }
     if trace.knockout is not None:
         found["verified"] = as_sentence(trace.knockout.summary)

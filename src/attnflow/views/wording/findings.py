@@ -20,7 +20,7 @@ from attnflow.records import Attribution, FloatArray
 from attnflow.records.rounding import round_scores
 from attnflow.records.selection import input_positions
 from attnflow.views.wording.labels import LONGEST, clip, isolate, label, printable, word_labels
-from attnflow.views.wording.names import info_of, is_signed, name_of
+from attnflow.views.wording.names import MethodInfo, info_of, is_signed, name_of
 from attnflow.views.wording.numbers import number
 from attnflow.views.wording.verdicts import (
     COUNTER,
@@ -92,46 +92,78 @@ def rank(attribution: Attribution, ties: Attribution | None = None) -> list[int]
     Scores that differ by rounding alone are equal: such tokens are in the order of ``ties``, the
     scores of another method, and then in that of the text.
     """
-    places = input_positions(attribution.word_ids, attribution.segments, len(attribution.tokens))
-    places = places or list(range(len(attribution.tokens)))
-    values = round_scores(merged_scores(attribution))
-    seconds = np.zeros_like(values) if ties is None else round_scores(merged_scores(ties))
+    return _rank(_places(attribution), round_scores(merged_scores(attribution)), ties)
+
+
+def _rank(places: Sequence[int], values: FloatArray, ties: Attribution | None) -> list[int]:
+    seconds = np.zeros_like(values)
+    if ties is not None and len({values[at] for at in places}) < len(places):
+        seconds = round_scores(merged_scores(ties))
     return sorted(places, key=lambda at: (-values[at], -seconds[at], at))
+
+
+def _places(of: Attribution) -> list[int]:
+    """The tokens of the input; where all are special, these."""
+    places = input_positions(of.word_ids, of.segments, len(of.tokens))
+    return places or list(range(len(of.tokens)))
+
+
+class Common(NamedTuple):
+    """What the findings of one attribution have in common, at whatever layer and position."""
+
+    info: MethodInfo
+    name: str
+    ties: str
+    labels: tuple[str, ...]
+    places: Sequence[int]
+
+    @classmethod
+    def of(cls, attribution: Attribution, ties: Attribution | None) -> Common:
+        """That of an attribution, and of the one that orders its ties."""
+        return cls(
+            info_of(attribution),
+            name_of(attribution),
+            "text" if ties is None else name_of(ties),
+            word_labels(attribution, LONGEST),
+            _places(attribution),
+        )
 
 
 def find(
     attribution: Attribution,
     ties: Attribution | None = None,
     check: BlankingCheck | None = None,
+    common: Common | None = None,
 ) -> Finding:
     """What an attribution says.
 
     ``ties`` is another of the same tokens, which orders ties; ``check`` what blanking says of the
-    answer: without it, no word is claimed to speak for the answer or against it.
+    answer: without it, no word is claimed to speak for the answer or against it. ``common`` saves
+    work where one attribution has many layers and positions.
     """
-    info = info_of(attribution)
+    common = common or Common.of(attribution, ties)
+    info = common.info
     own = None if attribution.pooled or not (info.layered or info.traced) else attribution.query
-    everything = rank(attribution, ties)
-    # The residual connection favours the position that is explained, whatever it says.
-    order = [at for at in everything if at != own] or everything
     scores = merged_scores(attribution)
     rounded = round_scores(scores)
+    everything = _rank(common.places, rounded, ties)
+    # The residual connection favours the position that is explained, whatever it says.
+    order = [at for at in everything if at != own] or everything
     tied = sum(rounded[at] == rounded[order[0]] for at in order) if scores[order[0]] > 0 else 1
-    by = "text" if ties is None else name_of(ties)
     full = info.full is not None and _is_full(attribution, float(scores[order[0]]), info.full)
     left_out = own if len(order) < len(everything) else None
-    check = read_blank_out(attribution) if check is None else check
-    words = _Wording(attribution, order, scores, int(tied), by, left_out, check)
+    check = read_blank_out(attribution) if check is None and not info.layered else check
+    words = _Wording(attribution, order, scores, int(tied), common, left_out, check)
     checked = words.experiment
     return Finding(
         parts=tuple(words.sentence()),
         method=attribution.method,
-        name=name_of(attribution),
+        name=common.name,
         ranked=tuple(everything),
         order=tuple(order),
         leading=max(order, key=lambda at: abs(rounded[at])),
         tied=int(tied),
-        ties=by,
+        ties=common.ties,
         notes=tuple(words.notes(full=full)),
         alternative=info.alternative if tied > MOST_NAMED or words.flat else "",
         evidence="" if checked is None else checked.evidence(words.chosen),
@@ -199,7 +231,7 @@ class _Wording:
     order: Sequence[int]
     scores: FloatArray
     tied: int
-    ties: str
+    common: Common
     own: int | None = None
     check: BlankingCheck | None = None
 
@@ -208,7 +240,7 @@ class _Wording:
         """What the answer depends on; ``None`` where that was not tried, or is not the question."""
         if self.check is None or not self._start[1].because:
             return None
-        return Experiment(self.check, self.order, self._labels.__getitem__, self._kind)
+        return Experiment(self.check, self.order, self.common.labels.__getitem__, self._kind)
 
     @cached_property
     def verdict(self) -> Verdict | None:
@@ -238,8 +270,7 @@ class _Wording:
     @cached_property
     def _start(self) -> tuple[list[Phrase], _Verbs]:
         """What is accounted for, and the words between it and the tokens."""
-        of = self.attribution
-        info = info_of(of)
+        of, info = self.attribution, self.common.info
         asked = of.options.get("query") not in (None, "all")
         here = of.prediction is not None and of.prediction.position in (None, of.query)
         decided = of.layer == of.depth and here and info.reaches_input
@@ -258,13 +289,13 @@ class _Wording:
                 chosen = of.options.get("target") in (None, of.prediction.label)
                 if chosen and not independent:  # an input may have both of two such labels
                     because = f" rather than “{_contrast(of)}”, because of "
-                return start, _Verbs(because, f"; for {target}, {name_of(of)} points to ")
-            return start, _Verbs(", because of ", f"; {name_of(of)} points to ")
+                return start, _Verbs(because, f"; for {target}, {self.common.name} points to ")
+            return start, _Verbs(", because of ", f"; {self.common.name} points to ")
         where = f" at layer {of.layer} of {of.depth}" if info.layered else ""
         verb = " comes most from " if info.reaches_input else " attends most to "
         if of.pooled:
             return [Phrase(isolate(printable(of.explained))), Phrase(where)], _Verbs("", verb)
-        shown = Phrase(isolate(self._labels[of.query]), "token", of.query)
+        shown = Phrase(isolate(self.common.labels[of.query]), "token", of.query)
         return [shown, Phrase(where)], _Verbs("", verb)
 
     @property
@@ -292,7 +323,7 @@ class _Wording:
             return []
         close = self._close
         few = close if len(close) <= MOST_NAMED else close[: self.tied]
-        return list({self._labels[at]: at for at in reversed(few)}.values())[::-1]
+        return list({self.common.labels[at]: at for at in reversed(few)}.values())[::-1]
 
     def _only(self) -> list[Phrase]:
         """There is nothing to choose from."""
@@ -308,15 +339,14 @@ class _Wording:
         of = self.attribution
         lowest = min(self.order, key=lambda at: self.scores[at])
         if not is_signed(of) or self.scores[lowest] >= 0:
-            return [Phrase(f"; by {name_of(of)} no {self._one} scores above 0")]
+            return [Phrase(f"; by {self.common.name} no {self._one} scores above 0")]
         target = _explained_target(of) or "it"
-        none = f"; by {name_of(of)} no {self._one} speaks for {target}, and most against it is "
-        return [Phrase(none), self._part(lowest, "against")]
+        none = f"; by {self.common.name} no {self._one} speaks for {target}"
+        return [Phrase(f"{none}, and most against it is "), self._part(lowest, "against")]
 
     def _even(self) -> list[Phrase]:
         """That no token stands out, and whose score is the highest all the same."""
-        method = name_of(self.attribution)
-        start = f"; by {method} no {self._one} stands out: the highest score, of "
+        start = f"; by {self.common.name} no {self._one} stands out: the highest score, of "
         rest = f", is {number(self._highest / self._mean)} × the mean of all {len(self.order)}"
         return [Phrase(start), self._part(self.order[0]), Phrase(rest)]
 
@@ -327,7 +357,10 @@ class _Wording:
             named = self.experiment.names(self.verdict, places, verbs.points_to)
         else:
             tokens = listed([self._part(at) for at in places])
-            named = [Phrase(verbs.points_to + plural(self._kind, len(places))), *tokens]
+            named = [
+                Phrase(verbs.points_to + (self._kind and plural(self._kind, len(places)))),
+                *tokens,
+            ]
         if not named or len(self._close) <= MOST_NAMED:
             return named
         others = len(self._close) - len(places)
@@ -338,12 +371,12 @@ class _Wording:
     def _tie(self) -> list[Phrase]:
         """That many tokens share the highest score."""
         size = number(self._highest, ratio=is_ratio(self.attribution))
-        method = name_of(self.attribution)
         many = f"{self.tied} of {len(self.order)} {self._noun} tie at {size}"
-        parts = [Phrase(f"; {method} can't tell which {self._noun} matter: {many}")]
-        if self.ties != "text":
+        cannot = f"; {self.common.name} can't tell which {self._noun} matter: {many}"
+        parts = [Phrase(cannot)]
+        if self.common.ties != "text":
             first = self._part(self.order[0])
-            parts += [Phrase(f" ({self.ties} puts "), first, Phrase(" first)")]
+            parts += [Phrase(f" ({self.common.ties} puts "), first, Phrase(" first)")]
         return parts
 
     def _beside(self, named: Sequence[int]) -> list[Phrase]:
@@ -361,29 +394,26 @@ class _Wording:
         of = self.attribution
         notes = []
         if self.tied > 1 and full:
-            source = printable(of.explained) if of.pooled else f"“{self._labels[of.query]}”"
+            source = printable(of.explained) if of.pooled else f"“{self.common.labels[of.query]}”"
             notes.append(
                 f"{self.tied} of {len(self.order)} {self._noun} have exactly 1, the most that "
-                f"{name_of(of)} can be: the cut lies at {source}, where all that it "
+                f"{self.common.name} can be: the cut lies at {source}, where all that it "
                 "takes in could come from any of them"
             )
-        if self.tied > 1 and self.ties != "text":
-            notes.append(f"equal scores of {name_of(of)} are in the order of {self.ties}")
+        if self.tied > 1 and self.common.ties != "text":
+            order = f"are in the order of {self.common.ties}"
+            notes.append(f"equal scores of {self.common.name} {order}")
         if is_ratio(of):
             notes.append("scores are × chance: 1 is what even attention would give")
         if of.options.get("correction") == "sink":
             notes.append(
-                f"“{self._labels[0]}”, the first token, is left out (correction sink): decoders "
-                "put attention there that has nowhere else to go"
+                f"“{self.common.labels[0]}”, the first token, is left out (correction sink): "
+                "decoders put attention there that has nowhere else to go"
             )
         return notes
 
     def _part(self, at: int, role: Role = "token") -> Phrase:
-        return Phrase(self._labels[at], role, at)
-
-    @property
-    def _labels(self) -> tuple[str, ...]:
-        return word_labels(self.attribution, LONGEST)
+        return Phrase(self.common.labels[at], role, at)
 
     @property
     def _noun(self) -> str:

@@ -26,6 +26,7 @@ _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _SELECTORS = range(0xFE00, 0xFE10)
 
 
+@lru_cache(4096)
 def printable(token: str) -> str:
     r"""The token without anything that breaks a line or turns the writing direction.
 
@@ -108,6 +109,7 @@ def clip(token: str, width: int) -> str:
     return "".join(head) + "…" + "".join(reversed(tail))
 
 
+@lru_cache(4096)
 def isolate(label: str) -> str:
     """The label, marked so that right-to-left letters in it don't reorder its neighbours."""
     if any(unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in label):

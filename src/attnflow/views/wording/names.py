@@ -10,7 +10,7 @@ import numpy as np
 
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS, Method
-from attnflow.pipeline.amounts import starts_at_target
+from attnflow.pipeline.source import starts_at_target
 from attnflow.records import Attribution, FlowTrace
 from attnflow.records.generation import Generation
 from attnflow.records.reasoning import Reasoning
@@ -62,11 +62,11 @@ def _free_slot(place: int) -> int:
 
 def method_info(name: str, edges: object = "attention") -> MethodInfo:
     """How a method is shown on these edges; a saved attribution's may not be registered here."""
-    if name not in METHODS:
+    member, rule = METHODS.get(name), EDGE_RULES.get(edges)
+    if member is None:
         shown = printable(name)
         title = shown[:1].upper() + shown[1:]
         return MethodInfo(title, title, _OTHER_SLOT)
-    member = METHODS[name]
     info = MethodInfo(
         title=member.title,
         label=name.capitalize(),
@@ -76,10 +76,9 @@ def method_info(name: str, edges: object = "attention") -> MethodInfo:
         shown_by_default=member.shown_by_default,
         **_of_edges(member),
     )
-    rule = EDGE_RULES[str(edges)] if edges in EDGE_RULES else None
-    if rule is None or not rule.amounts or not member.reads_edges:
+    if rule is None or not rule.amounts or not info.layered:
         return info
-    named = name_on(name, rule.name)
+    named = f"{rule.name} {name}"
     info = replace(info, title=_capital(named), label=_capital(named), signed=True, full=None)
     if not starts_at_target(member, rule):
         return info
@@ -105,9 +104,11 @@ def name_on(method: str, edges: object) -> str:
     >>> name_on("flow", "attention"), name_on("flow", "relevance"), name_on("flow", "alti")
     ('flow', 'relevance flow', 'flow')
     """
-    amounts = edges in EDGE_RULES and EDGE_RULES[str(edges)].amounts
-    reads = method in METHODS and METHODS[method].reads_edges
-    return f"{edges} {method}" if amounts and reads else method
+    rule = EDGE_RULES.get(edges)
+    if rule is None or not rule.amounts:
+        return method
+    member = METHODS.get(method)
+    return f"{edges} {method}" if member is not None and member.reads_edges else method
 
 
 def name_of(shown: Attribution | Generation | FlowTrace | Reasoning) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from attnflow.records import FloatArray, FlowTrace
@@ -24,9 +26,17 @@ def steps_between(trace: FlowTrace) -> FloatArray:
     return between if between.any() else trace.edges
 
 
-def trace_sentence(trace: FlowTrace) -> str:
-    """What a trace comes to: the ways that carry it, and where it is narrow."""
-    names = [f"“{name}”" for name in distinct_labels(trace.tokens, LONGEST)]
+def trace_names(trace: FlowTrace) -> list[str]:
+    """The names of its tokens, in quotation marks."""
+    return [f"“{name}”" for name in distinct_labels(trace.tokens, LONGEST)]
+
+
+def trace_sentence(trace: FlowTrace, names: Sequence[str] = ()) -> str:
+    """What a trace comes to: the ways that carry it, and where it is narrow.
+
+    ``names`` are its `trace_names`, which many traces share.
+    """
+    names = list(names) or trace_names(trace)
     key, query = names[trace.key], names[trace.query]
     if not trace.value and trace.key == 0 and trace.options.get("correction") == "sink":
         return f"{key}, the first token, is left out (correction sink), so nothing is traced to it."

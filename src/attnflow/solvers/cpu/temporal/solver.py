@@ -18,7 +18,7 @@ from attnflow.solvers.cpu.network import ByteArray
 from attnflow.solvers.cpu.pair import peel
 from attnflow.solvers.cpu.temporal.flow import SINK, UNREACHED, State, clear, make_state, maximize
 from attnflow.solvers.cpu.temporal.network import Ends, FlatNetwork, make_network
-from attnflow.solvers.execution import Execution
+from attnflow.solvers.execution import Execution, SharedParts, cores, work_together
 from attnflow.solvers.interface import BoolArray
 from attnflow.solvers.temporal import (
     MOST_ROUTES,
@@ -30,8 +30,8 @@ from attnflow.solvers.temporal import (
     Side,
     Stations,
     check_set,
+    check_sets,
 )
-from attnflow.solvers.threads import SharedParts, cores, work_together
 
 ROUNDING = 1e-13  # beside the value: routes that are narrower are rounding
 
@@ -88,7 +88,7 @@ def _joined(parts: Sequence[EdgeAmounts]) -> EdgeAmounts:
     """All of these edges, from the top layer down."""
     layers, queries, keys, amounts = (np.concatenate(each) for each in zip(*parts, strict=True))
     edges = EdgeAmounts(layers, queries, keys, amounts)
-    return edges.chosen(np.lexsort((keys, queries, -layers)))
+    return _chosen(edges, np.lexsort((keys, queries, -layers)))
 
 
 def _edges(graph: FullGraph, edges: LongArray, amounts: FloatArray) -> EdgeAmounts:
@@ -117,7 +117,12 @@ def _from_sources(graph: FullGraph, chosen: BoolArray) -> EdgeAmounts:
 def _filled(edges: EdgeAmounts, nodes: LongArray, left: FloatArray) -> EdgeAmounts:
     """EdgeAmounts with capacities, filled one after the other with what is left at their nodes."""
     filled = edges._replace(amounts=_fill(edges.amounts, nodes, left))
-    return filled.chosen(filled.amounts > 0)
+    return _chosen(filled, filled.amounts > 0)
+
+
+def _chosen(edges: EdgeAmounts, which: Any) -> EdgeAmounts:
+    """Some of these edges, or all in another order."""
+    return EdgeAmounts(*(each[which] for each in edges))
 
 
 @njit(cache=True, nogil=True)
@@ -322,7 +327,7 @@ class CpuTemporalNetwork:
     def solve(self, sinks: Sequence[Positions], execution: Execution | None = None) -> Flows:
         """See `TemporalNetwork`."""
         execution = Execution() if execution is None else execution
-        sets = [self._sink(f"sinks[{at}]", each) for at, each in enumerate(sinks)]
+        sets = [self._nodes(at) for at in check_sets("sinks", sinks, self._size)]
         ends = np.cumsum([0, *map(len, sets)])
         nodes = np.concatenate([np.empty(0, np.int32), *sets]).astype(np.int32)
         found, stop = np.full((len(sets), 4), np.nan), np.zeros(1, np.uint8)
@@ -366,7 +371,7 @@ class CpuTemporalNetwork:
             msg = f"cut_near={shown(cut_near)} must be {' or '.join(map(repr, SIDES))}"
             raise InputError(msg)
         check_number("most_routes", most_routes, 0)
-        nodes = self._sink("sink", sink)
+        nodes = self._nodes(check_set("sink", sink, self._size))
         if self._is_endless(nodes):
             msg = (
                 f"sink={shown(sink)} holds a source, which reaches itself without limit; "
@@ -404,9 +409,8 @@ class CpuTemporalNetwork:
             routes_of(graph, edges, value, most_routes),
         )
 
-    def _sink(self, name: str, sink: Positions) -> IntArray:
+    def _nodes(self, at: LongArray) -> IntArray:
         """The nodes of a sink: its columns where flow may wait, otherwise those of layer 0."""
-        at = check_set(name, sink, self._size)
         layers = np.arange(self._depth if self._free else 1)
         nodes: IntArray = (layers[:, None] * self._size + at).ravel().astype(np.int32)
         return nodes

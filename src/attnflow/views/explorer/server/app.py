@@ -20,7 +20,7 @@ from attnflow.edges import EDGE_RULES
 from attnflow.errors import AttnflowError, InputError, ModelError
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import AUTO, Request
-from attnflow.solvers.threads import cores
+from attnflow.solvers.execution import cores
 from attnflow.version import VERSION
 from attnflow.views.explorer.document import make_view
 from attnflow.views.explorer.extent import SERVED
