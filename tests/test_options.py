@@ -23,6 +23,7 @@ FUNCTIONS = {
     "routes": tables.RoutesOptions,
     "explore": tables.ExploreOptions,
     "knockout": tables.KnockoutOptions,
+    "cite": tables.CiteOptions,
     "similarity": tables.SimilarityOptions,
     "steps": tables.StepsOptions,
     "run": tables.RunOptions,

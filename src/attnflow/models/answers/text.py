@@ -127,14 +127,18 @@ class TextAnswers:
         rows = output.logits[0] if some else output.logits[0, before]
         ids = [tokens.inputs["input_ids"][at] for at in positions]
 
-        def towards(numbers: Sequence[int], *, keep: bool = True) -> Activations:
+        def towards(
+            numbers: Sequence[int], *, keep: bool = True, instead: int | None = None
+        ) -> Activations:
             found, first = seen, numbers[0]
             if spec.towards_target:
 
                 def value(output: Any) -> Tensor:
                     at = [each if some else before[each] for each in numbers]
                     wanted = [ids[each] for each in numbers]
-                    return summed_value(output.logits[0], at, wanted, centred=spec.relevance)
+                    return summed_value(
+                        output.logits[0], at, wanted, instead, centred=spec.relevance
+                    )
 
                 aim = Aim(value, Objective(tokens.names[positions[first]]))
                 (found,) = add_edges([found], capture, output, [aim], keep=keep)

@@ -19,7 +19,7 @@ from attnflow.views.lanes import Lane, lanes_of
 from attnflow.views.wording.labels import printable
 from attnflow.views.wording.names import describe_edges, name_of
 from attnflow.views.wording.numbers import as_sentence, join_names, listed, share
-from attnflow.views.wording.steps import TITLES, step_name, summarize, times
+from attnflow.views.wording.steps import TITLES, change, step_name, summarize, times
 
 LANE = 16  # pixels
 HEIGHT = 78  # of a step, about
@@ -141,16 +141,12 @@ def _numbers(found: Reasoning, row: StepRow | None) -> str:
     if row is None:
         likely = math.exp(float(found.log_probabilities[found.conclusion]))
         return f"log-probability {listed(math.log(likely))}" if likely else ""
-    told = [f"hidden {_change(row.direct)}"]
+    told = [f"hidden {change(row.direct)}"]
     if row.deleted is not None:
-        told.append(f"deleted {_change(row.deleted)}")
+        told.append(f"deleted {change(row.deleted)}")
     if row.share is not None:
         told.append(f"score {share(row.share)}")
     return _text(" · ".join(told))
-
-
-def _change(drop: float) -> str:
-    return "+" * (drop < 0) + listed(-drop)
 
 
 def _words(found: Reasoning, number: int) -> str:

@@ -15,11 +15,11 @@ from attnflow.views.terminal.lines import model_name, paragraph, title, warning_
 from attnflow.views.wording.labels import isolate, label, printable
 from attnflow.views.wording.names import describe_edges, name_of
 from attnflow.views.wording.numbers import listed, share
-from attnflow.views.wording.steps import TITLES, summarize
+from attnflow.views.wording.steps import TITLES, change, summarize
 
 NAME = 16
 TEXT = 12  # cells of a step's text at least
-NUMBERS = 44  # cells of all other columns
+NUMBERS = 43  # cells of all other columns
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8  # where the lines of a cell lead
 LINES = " ╵╷│╴╯╮┤╶╰╭├─┴┬┼"
 BOLD = ("needed", "passed on")
@@ -70,9 +70,9 @@ def step_table(found: Reasoning, console: Console) -> Table:
         step, row = found.steps[number], rows.get(number)
         cells = ["", "", "", ""]
         if row is not None:
-            gone = "" if row.deleted is None else _change(row.deleted)
+            gone = "" if row.deleted is None else change(row.deleted)
             carried = "" if row.share is None else share(row.share)
-            cells = [_change(row.direct), gone, carried, TITLES[row.role]]
+            cells = [change(row.direct), gone, carried, TITLES[row.role]]
         strong = "bold" if row is None or row.role in BOLD or row.through else "dim"
         text = Text(isolate(printable(step.text.strip())), strong)
         table.add_row(Text(line, "cyan"), Text(name, strong), text, *cells)
@@ -83,10 +83,6 @@ def step_table(found: Reasoning, console: Console) -> Table:
     )
     table.caption_justify = "left"
     return table
-
-
-def _change(drop: float) -> str:
-    return "+" * (drop < 0) + listed(-drop)
 
 
 def draw_arrows(edges: Sequence[tuple[int, int]], rows: int) -> list[str]:

@@ -9,6 +9,7 @@ from attnflow.views.wording.labels import LONGEST, label
 from attnflow.views.wording.numbers import join_names, percent
 
 MOST_NAMED = 4
+MANY = 3  # steps that are told in one sentence
 LEAST = 0.0005  # a smaller probability is told by how many times it changes
 SAME = 0.05  # a change of a log-probability that is told as none
 TITLES = {
@@ -26,7 +27,7 @@ def summarize(found: Reasoning) -> list[str]:
     rows = found.table()
     told = [_needed(found, rows)]
     told += [_read(found, row) for row in rows if row.role == "read"]
-    told += [_passed_on(found, row) for row in rows if row.role == "passed on"]
+    told += _all_passed_on(found, [row for row in rows if row.role == "passed on"])
     told += [_against(row) for row in rows if row.role == "against"]
     told += _unclear([row for row in rows if row.role == "unclear"])
     told += _spared(found)
@@ -100,6 +101,17 @@ def _needed(found: Reasoning, rows: list[StepRow]) -> str:
     return f"{told} It also depends on {join_names(more)}."
 
 
+def change(drop: float) -> str:
+    """A change of a log-probability, in two digits.
+
+    >>> change(4.25), change(-0.394), change(0.001)
+    ('−4.25', '+0.39', '0.00')
+    """
+    rounded = f"{abs(drop):.2f}"
+    sign = "" if float(rounded) == 0 else "−" if drop > 0 else "+"
+    return sign + rounded
+
+
 def _both(row: StepRow) -> str:
     if row.deleted is None or _factor(row.direct) == _factor(row.deleted):
         return times(row.direct)
@@ -113,7 +125,18 @@ def _read(found: Reasoning, row: StepRow) -> str:
         f"It reads {name} ({times(row.direct)} when it cannot), but can do without: it is "
         f"{times(gone)} when that is deleted."
     )
-    return f"{told} {_leads(found, row)}." if row.through else told
+    return f"{told} {_capital(_leads(found, row))}." if row.through else told
+
+
+def _all_passed_on(found: Reasoning, rows: list[StepRow]) -> list[str]:
+    """What matters through later steps; where that is much, without the figures."""
+    if len(rows) < MANY:
+        return [_passed_on(found, row) for row in rows]
+    told = []
+    for row in rows:
+        later = join_names([found.steps[at].name for at in row.through])
+        told.append(f"{step_name(row.name)} ({f'by {later}' if later else 'hidden from all'})")
+    return [f"Through later steps alone matter {join_names(told)}."]
 
 
 def _passed_on(found: Reasoning, row: StepRow) -> str:

@@ -1,4 +1,5 @@
 import { Address } from "./address.js";
+import { CitationsPage } from "./citations.js";
 import { cancelAll, get, wasCancelled } from "./client.js";
 import { byId } from "./dom.js";
 import { Explorer } from "./explorer.js";
@@ -18,6 +19,7 @@ const generation = new GenerationPage(() => address.save());
 const address = new Address(linkHash, followLink);
 const comparesTexts = () => store.state.compare === "text";
 let content = null; // the document that is shown
+let cited = null; // the page of citations, where that is what is shown
 let form = null; // only with a server
 let explained = ""; // the inputs that are shown
 
@@ -64,6 +66,11 @@ function offerGraph(offered) {
 
 function openEmbedded() {
   content = JSON.parse(embedded.textContent);
+  if (content.citations) {
+    cited = new CitationsPage(content.citations);
+    cited.show();
+    return;
+  }
   const link = fromHash(window.location.hash);
   if (content.generation) {
     showAnswer(content, link.extra.span);
@@ -82,6 +89,7 @@ function sayIgnored({ state, extra }, views) {
 
 // What the address asks for: another view of what is shown or, of a server, another input.
 async function followLink() {
+  if (cited) return;
   const { state, extra } = fromHash(window.location.hash);
   settle();
   if (form) {
@@ -179,8 +187,9 @@ const shown = {
   get layout() {
     return explorer.layout;
   },
-  redraw: () => (content?.generation ? generation : explorer).redraw(),
-  print: (on) => (content?.generation ? generation.redraw() : explorer.print(on)),
+  redraw: () => (cited ?? (content?.generation ? generation : explorer)).redraw(),
+  print: (on) =>
+    cited || content?.generation ? (cited ?? generation).redraw() : explorer.print(on),
 };
 bindToolbar({ explorer: shown, notify, linkHash, document: () => content, address });
 store.subscribe((_, changed) => {

@@ -40,9 +40,7 @@ export class SentenceTable {
       make("th", { scope: "row" }, button(text.trim(), select)),
       make("td", {}, button(best.name, go)),
       make("td", { class: "number" }, share ?? percent(best.share)),
-      withDrops
-        ? make("td", { class: "number" }, best.odds === null ? "" : percent(best.odds))
-        : null,
+      withDrops ? make("td", { class: "number" }, best.without) : null,
     );
     line.dataset.part = best.name;
     return line;

@@ -62,11 +62,10 @@ export class PromptParts {
       meter.firstChild.style.width = `${(100 * size).toFixed(2)}%`;
       meter.firstChild.classList.toggle("against", row.score < 0);
       value.textContent = row.share === null ? digits(row.score, method.ratio) : percent(row.share);
-      drop.hidden = row.odds === null;
-      if (row.odds !== null) {
-        drop.firstChild.firstChild.style.width = `${100 * row.odds}%`;
-        drop.lastChild.textContent = `${percent(row.odds)} without it`;
-      }
+      drop.hidden = !row.without;
+      drop.firstChild.hidden = !row.without.endsWith("%"); // odds of two answers have no bar
+      drop.firstChild.firstChild.style.width = `${Number.parseFloat(row.without)}%`;
+      drop.lastChild.textContent = row.without && `${row.without} without it`;
       element.dataset.share = row.share ?? "";
       element.dataset.score = row.score;
     });

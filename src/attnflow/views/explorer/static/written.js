@@ -1,4 +1,4 @@
-import { unpack } from "./numbers.js";
+import { digits, percent, unpack } from "./numbers.js";
 
 const TOLD_WHOLE = 0.05; // probability that is told of all tokens together, as in the library
 
@@ -57,7 +57,7 @@ export class Answered {
       score: means[at],
       share: shared ? means[at] / total : null,
       drop: drops && part.drop !== null ? drops[part.drop] : null,
-      odds: drops && part.drop !== null ? this.odds(rows, drops[part.drop]) : null,
+      without: drops && part.drop !== null ? this.without(rows, drops, part.drop) : "",
     }));
   }
 
@@ -120,6 +120,16 @@ export class Answered {
   // How likely these rows are, also after a drop of the log-probability.
   odds(rows, drop = 0) {
     return Math.exp((this.logProbability(rows) - drop) / (this.byToken(rows) ? rows.length : 1));
+  }
+
+  // How likely these rows are without a part; of two answers, their odds.
+  without(rows, drops, at) {
+    const { contrast } = this.data;
+    if (!contrast) return percent(this.odds(rows, drops[at]));
+    const margin = this.logProbability(rows) - contrast.log_probability;
+    const left = margin - drops[at] + contrast.drops[at];
+    const size = digits(Math.exp(Math.abs(left)));
+    return left < 0 ? `1:${size}` : `${size}:1`;
   }
 
   logProbability(rows) {

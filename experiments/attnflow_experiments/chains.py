@@ -1,0 +1,275 @@
+"""Which thought decides? Chains of thought in which it is known by construction.
+
+    python -m attnflow_experiments.chains WORK --smollm FOLDER [--shard 1/2] [--minutes 9]
+
+*One step*: five sentences say which box each of five things is in; the conclusion names the box of
+one of them. *Two steps*: three sentences say so of three things, and three others whose the boxes
+are; the conclusion names the owner of one thing. Which sentences decide is known, as the things,
+boxes and owners are paired at random, and nothing else says it. Counted are the chains that the
+model follows: it finds the right word likelier than the other ones, and does so, too, where the
+deciding sentence says something else. Writes WORK/chain-*.json, and WORK/tables.md of all that is
+there. Run it again to continue; several processes share the work by --shard.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnflow import load_model
+from attnflow.models.answers.interface import Answers, answers_of
+from attnflow.models.answers.prompts import make_prompt, read_prompt
+from attnflow.models.text.writing import Writing
+from attnflow.pipeline.request import Request
+from attnflow.pipeline.steps import StepsConfig, trace_steps
+from attnflow.records.reasoning import Reasoning
+from attnflow_experiments.intervals import wilson
+
+THINGS = ("coin", "pen", "cup", "ring", "key", "ball", "map", "spoon", "stamp", "candle")
+BOXES = ("red", "blue", "green", "white", "black", "yellow", "brown", "pink")
+OWNERS = ("Anna", "Tom", "Mary", "Peter", "Jane", "Paul", "Lucy", "Mark")
+ATTENTION = Request(edges="attention", method="rollout")
+CLAIMED = ("needed", "read", "passed on")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Thoughts and a conclusion.
+
+    Attributes:
+        prompt: The question.
+        thoughts: The sentences that are thought.
+        lead: How the last sentence begins.
+        right: The word that it ends in.
+        words: All words that it might end in.
+        deciding: The numbers of the thoughts that decide.
+        other: The thoughts where the deciding ones say something else.
+        other_right: The word that follows from these.
+    """
+
+    prompt: str
+    thoughts: tuple[str, ...]
+    lead: str
+    right: str
+    words: tuple[str, ...]
+    deciding: tuple[int, ...]
+    other: tuple[str, ...]
+    other_right: str
+
+    def answer(self, word: str, *, other: bool = False) -> str:
+        """All that is written behind the prompt, ending in a word."""
+        return f" {' '.join(self.other if other else self.thoughts)} {self.lead} {word}."
+
+
+def make_chain(number: int) -> Chain:
+    """One step decides in chains of even numbers, two steps in others."""
+    generator = np.random.default_rng(number)
+
+    def draw(of: Sequence[str], count: int) -> list[str]:
+        return [of[at] for at in generator.choice(len(of), count, replace=False)]
+
+    if number % 2 == 0:
+        things, boxes = draw(THINGS, 5), draw(BOXES, 5)
+        at, swapped = number // 2 % 5, (number // 2 + 1 + int(generator.integers(4))) % 5
+        where = {at: boxes[swapped], swapped: boxes[at]}
+        texts = [f"The {t} is in the {b} box." for t, b in zip(things, boxes, strict=True)]
+        other = [f"The {t} is in the {where.get(n, boxes[n])} box." for n, t in enumerate(things)]
+        prompt = f"Where is the {things[at]}? Think first."
+        lead = f"So the {things[at]} is in the box that is"
+        return Chain(
+            *(prompt, tuple(texts), lead, boxes[at], tuple(boxes)),
+            *((at,), tuple(other), boxes[swapped]),
+        )
+    things, boxes, owners = draw(THINGS, 3), draw(BOXES, 3), draw(OWNERS, 3)
+    order = generator.permutation(6).tolist()
+    at, swapped = 0, 1
+    facts = [f"The {t} is in the {b} box." for t, b in zip(things, boxes, strict=True)]
+    facts += [f"The {b} box belongs to {o}." for b, o in zip(boxes, owners, strict=True)]
+    changed = list(facts)
+    changed[at] = f"The {things[at]} is in the {boxes[swapped]} box."
+    changed[swapped] = f"The {things[swapped]} is in the {boxes[at]} box."
+    return Chain(
+        f"Whose is the {things[at]}? Think first.",
+        tuple(facts[n] for n in order),
+        f"So the {things[at]} belongs to",
+        owners[at],
+        tuple(owners),
+        tuple(sorted((order.index(at), order.index(3 + at)))),
+        tuple(changed[n] for n in order),
+        owners[swapped],
+    )
+
+
+def follows(chain: Chain, answers: Answers) -> bool:
+    """Whether the model concludes what follows, and something else where that follows."""
+    prompt = make_prompt(chain.prompt, answers.tokenizer, answers.model.name)
+    read, _ = read_prompt(answers, prompt, truncate=False)
+
+    def best(*, other: bool) -> str:
+        likely = {}
+        for word in chain.words:
+            whole = answers.write(read, Writing(1, chain.answer(word, other=other)))
+            (found,) = answers.log_probabilities([whole])
+            likely[word] = float(found.sum())
+        return max(likely, key=lambda word: likely[word])
+
+    return best(other=False) == chain.right and best(other=True) == chain.other_right
+
+
+def trace(chain: Chain, answers: Answers, config: Request) -> Reasoning:
+    """The graph of a chain."""
+    prompt = make_prompt(chain.prompt, answers.tokenizer, answers.model.name)
+    asked = StepsConfig(Writing(1, chain.answer(chain.right)), "sentences", chain.right)
+    return trace_steps(prompt, answers, config, asked)
+
+
+def measure(number: int, answers: Answers) -> dict[str, Any]:
+    """What is said of the thoughts of one chain, as plain data."""
+    chain = make_chain(number)
+    if not follows(chain, answers):
+        return {"follows": False, "steps": len(chain.deciding)}
+    found = trace(chain, answers, Request())
+    rows = [row for row in found.table() if row.name.startswith("step ")]
+    end, thoughts = found.conclusion, list(found.thoughts)
+    ways = {
+        "hidden from the conclusion": [row.direct for row in rows],
+        "hidden from all that follows": [row.hidden for row in rows],
+        "deleted": [row.deleted for row in rows],
+        "score: flow on relevance": [row.score for row in rows],
+        "score: rollout of attention": rollout(chain, answers),
+        "position: last": list(range(len(rows))),
+        "position: first": [-at for at in range(len(rows))],
+    }
+    return {
+        "follows": True,
+        "steps": len(chain.deciding),
+        "deciding": list(chain.deciding),
+        "thoughts": len(thoughts),
+        "probability": float(np.exp(found.log_probabilities[end])),
+        "roles": [row.role for row in rows],
+        "spared": [found.spared_hidden, found.spared_deleted],
+        "ways": ways,
+    }
+
+
+def rollout(chain: Chain, answers: Answers) -> list[float]:
+    """How much the conclusion's rollout of attention gives to each thought."""
+    from attnflow.pipeline.answers import open_answer
+    from attnflow.pipeline.steps import cut_steps, whole_start
+
+    prompt = make_prompt(chain.prompt, answers.tokenizer, answers.model.name)
+    read, parts = read_prompt(answers, prompt, truncate=False)
+    asked = StepsConfig(Writing(1, chain.answer(chain.right)), "sentences", chain.right)
+    whole = answers.write(read, asked.writing)
+    steps = cut_steps(whole, parts, asked)
+    opened = open_answer(whole, answers, ATTENTION)
+    groups = tuple(step.positions for step in steps if step.kind == "thought")
+    (found,) = opened.rows([groups], lambda _: None)
+    rows = [at - whole_start(whole) for at in steps[-1].positions]
+    values: list[float] = found.values[rows].mean(0).tolist()
+    return values
+
+
+def report(chains: Sequence[dict[str, Any]]) -> str:
+    """A table of all chains that the model follows."""
+    lines = []
+    for steps, what in ((1, "One step decides"), (2, "Two steps decide")):
+        every = [each for each in chains if each["steps"] == steps]
+        having = [each for each in every if each["follows"]]
+        if not having:
+            continue
+        count, among = len(having), having[0]["thoughts"]
+        lines += [
+            f"{what}: {count} of {len(every)} chains are followed; {among} thoughts each.",
+            "",
+            f"| found by | {'the deciding step' if steps == 1 else 'both deciding steps'} first |",
+            "|---|---|",
+        ]
+        for way in having[0]["ways"]:
+            hits = sum(_finds(each, way) for each in having)
+            lines.append(f"| {way} | {hits} of {count} ({_range(hits, count)}) |")
+        lines += [f"| chance | {count / comb(among, steps):.1f} of {count} |", ""]
+        lines += _claims(having)
+    return "\n".join(lines) + "\n"
+
+
+def _finds(chain: dict[str, Any], way: str) -> bool:
+    """Whether the thoughts with the highest values are those that decide; a tie finds nothing."""
+    values = np.round(np.array(chain["ways"][way], float), 9)
+    order, count = np.argsort(-values, kind="stable"), chain["steps"]
+    if values[order[count - 1]] == values[order[count]]:
+        return False
+    return set(order[:count].tolist()) == set(chain["deciding"])
+
+
+def _claims(chains: Sequence[dict[str, Any]]) -> list[str]:
+    """How often what is said of a thought is true."""
+    pairs = [
+        (at in chain["deciding"], role)
+        for chain in chains
+        for at, role in enumerate(chain["roles"])
+    ]
+    told = [decides for decides, role in pairs if role in CLAIMED]
+    spared = [not decides for decides, role in pairs if role == "spared"]
+    deciding = [role in CLAIMED for decides, role in pairs if decides]
+    return [
+        f"- said to be needed, read or passed on, and decides: {_share(told)}",
+        f"- said to be not needed, and does not decide: {_share(spared)}",
+        f"- decides, and is said to be needed, read or passed on: {_share(deciding)}",
+        "",
+    ]
+
+
+def _share(found: Sequence[bool]) -> str:
+    hits, count = sum(found), len(found)
+    return f"{hits} of {count} ({_range(hits, count)})" if count else "none"
+
+
+def _range(hits: int, count: int) -> str:
+    low, high = wilson(hits, count)
+    return f"{low:.0%}–{high:.0%}"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Measure the chains that are left, and write the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--smollm", required=True, help="SmolLM2-135M-Instruct, folder or GGUF")
+    parser.add_argument("--chains", type=int, default=80)
+    parser.add_argument("--shard", default="1/1", help="every n-th chain from the k-th on: k/n")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no new chain after these")
+    asked = parser.parse_args(given)
+    run(asked.work, answers_of(load_model(asked.smollm)), asked.chains, asked.shard, asked.minutes)
+
+
+def run(work: Path, answers: Answers, count: int, shard: str = "1/1", minutes: float = 1e6) -> None:
+    """Measure the chains that are left, and write the tables of all."""
+    work.mkdir(parents=True, exist_ok=True)
+    start, (first, of) = time.monotonic(), map(int, shard.split("/"))
+    for number in range(count)[first - 1 :: of]:
+        path = work / f"chain-{number:03}.json"
+        if path.exists():
+            continue
+        if time.monotonic() - start > 60 * minutes:
+            break
+        fresh = path.with_suffix(".part")
+        fresh.write_text(json.dumps(measure(number, answers)), encoding="utf-8")
+        fresh.replace(path)
+    files = sorted(work.glob("chain-*.json"))
+    text = report([json.loads(file.read_text("utf-8")) for file in files])
+    (work / "tables.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
