@@ -31,7 +31,8 @@ def routes(text: Any, model: Source = None, *, options: RoutesOptions) -> FlowTr
 
     Examples:
         >>> import attnflow
-        >>> found = attnflow.routes("the keys to the cabinet", "verbs", to="keys", edges="attention")
+        >>> text = "the keys to the cabinet"
+        >>> found = attnflow.routes(text, "verbs", to="keys", edges="attention")
         >>> found.key, round(sum(route.amount for route in found.routes) / found.value, 3)
         (2, 1.0)
     """
