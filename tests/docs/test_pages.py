@@ -149,6 +149,7 @@ GIVEN = {
     "heads.md": heads,
     "howto/image.md": lambda: {"model": attnflow.load_model("my-vit")},
     "howto/reasoning.md": writer,
+    "howto/elsewhere.md": writer,
     "knockouts.md": writer,
     "models.md": objects,
     "tutorials/documents.md": writer,
