@@ -115,6 +115,13 @@ def _visible(of: Generation, row: int) -> set[int]:
     }
 
 
+def stopped_at(cut_at: int | None) -> str:
+    """What is shown behind an answer that was cut; empty where it came to its end."""
+    if cut_at is None:
+        return ""
+    return f" … (stopped at {cut_at} token{'' if cut_at == 1 else 's'})"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Generation(SavedRecord):
     """Where each sentence of an answer, or each token of it, came from.
@@ -248,9 +255,7 @@ class Generation(SavedRecord):
     @property
     def stopped(self) -> str:
         """What is shown behind an answer that was cut; empty where it came to its end."""
-        if self.cut_at is None:
-            return ""
-        return f" … (stopped at {self.cut_at} token{'' if self.cut_at == 1 else 's'})"
+        return stopped_at(self.cut_at)
 
     @property
     def probabilities(self) -> FloatArray:
