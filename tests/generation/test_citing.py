@@ -213,8 +213,8 @@ def test_citations_as_text():
         "[2] mill: Without this source, the sentence is 33 times less likely "
         "(log-probability −2.0 → −5.5).\n"
         "[3] <b>menu</b>: “Soup is 5.” (−19.5). Without this source (where the sources that are "
-        "not cited, which stand in for it, are gone), the sentence is over a million times less likely "
-        "(log-probability −20.0).\n"
+        "not cited, which stand in for it, are gone), the sentence is over a million times "
+        "less likely (log-probability −20.0).\n"
         "In brackets: the change of the sentence's log-probability without that passage, where "
         "nothing else stands in for it."
     )
