@@ -1,5 +1,6 @@
 """Small models that write, with a vocabulary of their tokenizer's words and a chat template."""
 
+import numpy as np
 import torch
 import transformers as tf
 
@@ -55,3 +56,16 @@ def chatting():
     tokenizer.chat_template = TEMPLATE
     tokenizer.add_special_tokens({"cls_token": "[CLS]", "sep_token": "[SEP]"})
     return tokenizer
+
+
+def answer_log_probabilities(adapter, prompt, answer):
+    """Those of an answer's tokens behind a prompt's, by the model alone."""
+    with torch.no_grad():
+        if adapter.has_source:
+            given = {"decoder_input_ids": torch.tensor([answer])}
+            rows = adapter.network(input_ids=torch.tensor([prompt]), **given).logits[0, :-1]
+            answer = answer[1:]
+        else:
+            rows = adapter.network(torch.tensor([prompt + answer])).logits[0, len(prompt) - 1 : -1]
+    log = rows.double().log_softmax(-1)
+    return np.array([float(log[row, token]) for row, token in enumerate(answer)])

@@ -5,6 +5,7 @@
 Models are built from configurations with random weights: their shape decides the cost.
 """
 
+import ctypes
 import gc
 import time
 from collections.abc import Callable
@@ -74,6 +75,7 @@ def resident(name: str) -> float:
 def memory_of(work: Callable[[], object]) -> float:
     """How far the process grows while it works, in GiB."""
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # or what was freed before would be used without growing
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     before = resident("VmRSS")
     work()

@@ -12,6 +12,7 @@ from attnflow.version import VERSION
 
 if TYPE_CHECKING:
     from attnflow.api.arrays import flow, raw, rollout
+    from attnflow.api.cite import cite
     from attnflow.api.explain import explain, explain_answer
     from attnflow.api.explore import explore
     from attnflow.api.knockout import knockout
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from attnflow.methods import METHODS, Method, Scores
     from attnflow.models.loading import load_model
     from attnflow.records import Attribution, FlowTrace
+    from attnflow.records.citations import Citations
     from attnflow.records.generation import Generation
     from attnflow.records.knockout import Edges, Knockout
     from attnflow.records.learned import LearnedHeads
@@ -44,6 +46,7 @@ _MODULES = {
     "METHODS": "attnflow.methods",
     "Method": "attnflow.methods",
     "Attribution": "attnflow.records",
+    "Citations": "attnflow.records.citations",
     "EDGE_RULES": "attnflow.edges",
     "EdgeRule": "attnflow.edges",
     "Edges": "attnflow.records.knockout",
@@ -62,6 +65,7 @@ _MODULES = {
     "Similarity": "attnflow.records.similarity",
     "agreement": "attnflow.evaluation.agreement",
     "blank_out": "attnflow.evaluation.importance",
+    "cite": "attnflow.api.cite",
     "evaluate": "attnflow.evaluation.evaluate",
     "explain": "attnflow.api.explain",
     "explain_answer": "attnflow.api.explain",
@@ -86,6 +90,7 @@ __all__ = [
     "METHODS",
     "METRICS",
     "Attribution",
+    "Citations",
     "EdgeRule",
     "Edges",
     "Evaluation",
@@ -104,6 +109,7 @@ __all__ = [
     "__version__",
     "agreement",
     "blank_out",
+    "cite",
     "evaluate",
     "explain",
     "explain_answer",

@@ -147,6 +147,7 @@ def writer() -> dict[str, Any]:
 GIVEN = {
     "answers.md": writer,
     "heads.md": heads,
+    "howto/cite.md": writer,
     "howto/image.md": lambda: {"model": attnflow.load_model("my-vit")},
     "howto/reasoning.md": writer,
     "knockouts.md": writer,

@@ -215,7 +215,7 @@ def test_the_last_sentence_is_what_the_numbers_say():
     if values[0, 0].mean() < values[1, 0].mean():
         higher, other = other, higher
     assert describe(result).endswith(
-        f"By Comprehensiveness, unk, {higher} is best; not told apart from it: {other}; 1 of 3 are "
+        f"By Comprehensiveness (unk) {higher} is best; not told apart from it: {other}; 1 of 3 are "
         "worse. Best or not told apart from the best in most columns, 2 of 2: lrp."
     )
     even = values.copy()

@@ -173,19 +173,6 @@ def max_flow(weights, query, sinks):
     return nx.maximum_flow_value(graph, source, "end") if graph.has_node(source) else 0.0
 
 
-def answer_log_probabilities(adapter, prompt, answer):
-    """Those of an answer's tokens behind a prompt's, by the model alone."""
-    with torch.no_grad():
-        if adapter.has_source:
-            given = {"decoder_input_ids": torch.tensor([answer])}
-            rows = adapter.network(input_ids=torch.tensor([prompt]), **given).logits[0, :-1]
-            answer = answer[1:]
-        else:
-            rows = adapter.network(torch.tensor([prompt + answer])).logits[0, len(prompt) - 1 : -1]
-    log = rows.double().log_softmax(-1)
-    return np.array([float(log[row, token]) for row, token in enumerate(answer)])
-
-
 @pytest.mark.parametrize("model", ["llama", "gpt2", "t5"])
 def test_drops_are_those_of_a_prompt_without_the_part(model, request):
     adapter = request.getfixturevalue(model)
@@ -195,13 +182,13 @@ def test_drops_are_those_of_a_prompt_without_the_part(model, request):
     size -= model == "t5"  # the token that starts an answer
     for number, part in enumerate(found.named):
         kept = [each for at, each in enumerate(ids[:size]) if at not in part.positions]
-        after = answer_log_probabilities(adapter, kept, ids[size:])
+        after = talkers.answer_log_probabilities(adapter, kept, ids[size:])
         np.testing.assert_allclose(
             found.drops[:, number], found.log_probabilities - after, atol=1e-5
         )
     sources = {at for part in found.parts if part.role == "source" for at in part.positions}
     kept = [each for at, each in enumerate(ids[:size]) if at not in sources]
-    after = answer_log_probabilities(adapter, kept, ids[size:])
+    after = talkers.answer_log_probabilities(adapter, kept, ids[size:])
     np.testing.assert_allclose(found.without_sources, found.log_probabilities - after, atol=1e-5)
     rows = found.table()
     assert rows[1].drop == pytest.approx(found.drops[:, 1].sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +169,7 @@ def as_data(found: Generation) -> dict[str, Any]:
         "text": found.text,
         "answer": found.answer_text,
         "cut_at": found.cut_at,
+        "contrast": None if found.contrast is None else asdict(found.contrast),
         "model": found.model,
         "method": found.method,
         "found": verdict.text,

@@ -12,6 +12,7 @@ import typer
 
 from attnflow import __version__
 from attnflow.cli import (
+    cite,
     compare,
     doctor,
     evaluate,
@@ -45,8 +46,8 @@ app.command(cls=Command, rich_help_panel="Start")(tour.tour)
 app.command(cls=Command, rich_help_panel="Start")(doctor.doctor)
 EXPLAIN = "Explain a text"
 for command in (
-    *(explain.explain, compare.compare, routes.routes, knockout.knockout, steps.steps),
-    *(similarity.similarity, figure.figure, serve.serve),
+    *(explain.explain, cite.cite, compare.compare, routes.routes, knockout.knockout),
+    *(steps.steps, similarity.similarity, figure.figure, serve.serve),
 ):
     app.command(cls=Command, rich_help_panel=EXPLAIN)(command)
 app.command(cls=Command, rich_help_panel="Explain a data set")(dataset.run)

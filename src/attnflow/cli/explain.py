@@ -11,10 +11,9 @@ import typer
 from attnflow.cli import options as own
 from attnflow.cli import running
 from attnflow.cli.command import Given, command, make_request
-from attnflow.cli.inputs import Item, pair_up, read_texts
+from attnflow.cli.inputs import Item, check_targets, pair_up, read_texts
 from attnflow.cli.streams import echo, print_json
 from attnflow.errors import InputError
-from attnflow.io.files import check_target
 from attnflow.options.tables import AnswerOptions
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def explain(  # noqa: PLR0913 - one argument per option of its own
     given = {"sampling": sampling, "roles": read_roles(role or ())}
     asked = Asked(options | {name: each for name, each in given.items() if each}, chat, part or ())
     inputs = [] if asked.given else pair_up(read_texts(texts, file), pair)
-    _check_targets(save, html, force=force)
+    check_targets(save, html, force=force)
     if html is not None:
         _check_page(inputs, options)
     request = make_request(options, answer=None)
@@ -168,15 +167,6 @@ def as_data(attributions: Sequence[Attribution], found: Summary) -> dict[str, An
         "scores": {item.method: item.values.tolist() for item in attributions},
         "options": {item.method: dict(item.options) for item in attributions},
     }
-
-
-def _check_targets(save: Path | None, html: Path | None, *, force: bool) -> None:
-    targets = [target for target in (save, html) if target is not None]
-    for target in targets:
-        check_target(target, overwrite=force)
-    if len(targets) > len({target.absolute() for target in targets}):
-        msg = f"--save and --html both name {save}; give each a file of its own"
-        raise InputError(msg)
 
 
 def _check_page(texts: Sequence[Item], options: Given) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from attnflow.cli.errors import print_error
 from attnflow.errors import InputError
-from attnflow.io.files import is_file
+from attnflow.io.files import check_target, is_file
 from attnflow.io.inputs import NO_TEXT
 
 if TYPE_CHECKING:
@@ -140,3 +140,13 @@ def _lines(content: bytes, where: str) -> list[str]:
         msg = f"{where} holds {NO_TEXT}, or write one per line there"
         raise InputError(msg)
     return lines
+
+
+def check_targets(save: Path | None, html: Path | None, *, force: bool) -> None:
+    """Refuse files that can't be written, before any work."""
+    targets = [target for target in (save, html) if target is not None]
+    for target in targets:
+        check_target(target, overwrite=force)
+    if len(targets) > len({target.absolute() for target in targets}):
+        msg = f"--save and --html both name {save}; give each a file of its own"
+        raise InputError(msg)

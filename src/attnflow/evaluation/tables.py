@@ -38,7 +38,7 @@ def describe(of: Evaluation, best: str = "In bold") -> str:
     if tied:
         note = f"{note}{TIES} Equal scores, taken in the order of the text: {', '.join(tied)}."
     if any(each.edges == "attention" for each in of.explainers):
-        note = f"{note} Methods without “on” read attention edges."
+        note = f"{note} Methods without “on” read attention edges, or none."
     pairs = len(of.explainers) * (len(of.explainers) - 1) // 2
     least = smallest_p(of.texts, pairs)
     if pairs == 0 or least < SURE:
@@ -64,8 +64,8 @@ def conclusion(of: Evaluation) -> str:
     first = sorted(compared[0], key=lambda line: not line.best)
     even = [line.explainer for line in first if not line.p < SURE]
     column = first[0].column
-    name = f"{METRICS[column.metric].title}, {column.against}"
-    found = f"By {name}, {even[0].label} is best"
+    name = f"{METRICS[column.metric].title} ({column.against})"
+    found = f"By {name} {even[0].label} is best"
     if len(even) > 1:
         found += f"; not told apart from it: {', '.join(each.label for each in even[1:])}"
     worse = len(first) - len(even)

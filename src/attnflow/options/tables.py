@@ -150,12 +150,12 @@ class AskingOptions:
     )
     contrast: TargetSpec = option(
         None,
-        "Explain why the target rather than this label or token.",
+        "Explain why the target rather than this label or token; an answer, rather than this one.",
         "--contrast",
+        more="Two answers part at a token: scores are of the choice that was made there.",
         metavar="LABEL",
         shows=False,
         served=True,
-        not_for={ANSWER: EACH_TOKEN},
     )
 
 
@@ -479,6 +479,20 @@ class PromptOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RoleOptions(PromptOptions):
+    """What a prompt is made of, and what its parts are to an answer."""
+
+    roles: Mapping[str, Role | str] | None = option(
+        None,
+        "What parts are to the answer, where their names don't say it: "
+        '``{"tone": "instructions"}``; ``"source"``, ``"instructions"`` or ``"question"``.',
+        more="By default system messages are instructions, the last message of the user is the "
+        "question, and documents, tool messages and all other parts are sources, which conclusions "
+        "compare.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WritingOptions:
     """How an answer is written."""
 
@@ -504,7 +518,7 @@ class WritingOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions(WritingOptions, PromptOptions, ExplainOptions):
+class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
     """The options of `attnflow.explain_answer`."""
 
     answer: str | Sequence[str] | None = option(
@@ -533,14 +547,6 @@ class AnswerOptions(WritingOptions, PromptOptions, ExplainOptions):
         metavar="sentences|paragraphs|tokens|answer",
         panel=INPUT,
     )
-    roles: Mapping[str, Role | str] | None = option(
-        None,
-        "What parts are to the answer, where their names don't say it: "
-        '``{"tone": "instructions"}``; ``"source"``, ``"instructions"`` or ``"question"``.',
-        more="By default system messages are instructions, the last message of the user is the "
-        "question, and documents, tool messages and all other parts are sources, which conclusions "
-        "compare.",
-    )
     units: Literal["sentences", "paragraphs"] | str | None = option(
         None,
         "Cut the prompt's parts into sentences or paragraphs, each a part of its own.",
@@ -568,6 +574,48 @@ class AnswerOptions(WritingOptions, PromptOptions, ExplainOptions):
         "the scores claim, checked.",
         more="It takes a forward pass for each; by default it is done for two to twelve parts.",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CiteOptions(WritingOptions, RoleOptions, DeviceOptions, ReadingOptions):
+    """The options of `attnflow.cite`."""
+
+    answer: str | Sequence[str] | None = option(
+        None,
+        "The answer, where the model is not to write one.",
+        "--answer",
+        more="A list has one for each prompt.",
+        metavar="TEXT",
+        panel=INPUT,
+        shows="what the model writes",
+    )
+    generate: int = option(
+        200,
+        "Let the model write an answer of at most N tokens.",
+        "--generate",
+        metavar="N",
+        panel=INPUT,
+        least=1,
+    )
+    least: float = option(
+        3.0,
+        "The drop of a sentence's log-probability without a source that counts as resting on it; "
+        "3 is a sentence 20 times less likely.",
+        "--least",
+        more="It must also be a fifth of the drop without any source.",
+        metavar="NATS",
+    )
+    checks: int = option(
+        5,
+        "How many sources, and how many sentences of a source, are deleted one by one.",
+        "--checks",
+        more="Where there are more, flow on relevance chooses those that are tried first, and more "
+        "of them are tried where these don't account for the answer.",
+        metavar="N",
+        panel=WORK,
+        least=1,
+    )
+    progress: bool = option(False, "Show a progress bar.", panel=WORK, recorded=False)
 
 
 @dataclass(frozen=True, kw_only=True)

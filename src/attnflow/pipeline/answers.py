@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -41,36 +41,58 @@ if TYPE_CHECKING:
 TOKENS, PROMPT = "tokens", "prompt"
 
 
-def open_answer(
+class Choice(NamedTuple):
+    """Where another answer parts from this one.
+
+    Attributes:
+        number: The number of the answer's token that the other one has another for.
+        instead: The id of that other token.
+    """
+
+    number: int
+    instead: int
+
+
+def open_answer(  # noqa: PLR0913 - what opens a session
     tokens: Tokens,
     answers: Answers,
     config: Request,
     *,
     pieces: Sequence[Span] = (),
+    choice: Choice | None = None,
     through: bool = False,
     check: Check | None = None,
 ) -> AnswerSession:
     """One forward pass, with the edges that are chosen, or with others where they are refused.
 
-    ``pieces`` are those of the answer; without them each token is one. ``through`` says that scores
-    are handed on along paths, which the choice must know. ``check`` is called between pieces of
-    long work.
+    ``pieces`` are those of the answer; without them each token is one. A ``choice`` is explained
+    alone. ``through`` says that scores are handed on along paths, which the choice of edges must
+    know. ``check`` is called between pieces of long work.
     """
     chosen = choose(config, answers.model, Objective(), paths=through)
     (opened,) = run_chosen(
-        chosen, [0], lambda config, notes, _: [_run(tokens, answers, config, notes, pieces, check)]
+        chosen,
+        [0],
+        lambda config, notes, _: [_run(tokens, answers, config, notes, pieces, choice, check)],
     )
     return opened
 
 
-def _run(
+def _run(  # noqa: PLR0913 - what opens a session
     tokens: Tokens,
     answers: Answers,
     config: Request,
     notes: tuple[str, ...],
     pieces: Sequence[Span],
+    choice: Choice | None,
     check: Check | None,
 ) -> AnswerSession:
+    if choice is not None and not _handed_back(config):
+        msg = (
+            "contrast= is for methods that start at what is explained, such as flow on relevance, "
+            f"and method={config.method!r} on {config.edges!r} edges does not; leave one out"
+        )
+        raise InputError(msg)
     spec = config.capture()
     if check is not None:
         spec = replace(spec, progress=lambda _: check())
@@ -81,7 +103,13 @@ def _run(
     if config.strict and found.warnings:
         msg = f"{found.warnings[0]} (refused: strict=True)"
         raise ModelError(msg)
-    return of_pass(answers, found, config, notes, pieces=pieces, own_rows=own_rows, pause=check)
+    return of_pass(
+        *(answers, found, config, notes),
+        pieces=pieces,
+        choice=choice,
+        own_rows=own_rows,
+        pause=check,
+    )
 
 
 def of_pass(  # noqa: PLR0913 - what opens a session
@@ -91,6 +119,7 @@ def of_pass(  # noqa: PLR0913 - what opens a session
     notes: tuple[str, ...] = (),
     *,
     pieces: Sequence[Span] = (),
+    choice: Choice | None = None,
     own_rows: bool = False,
     pause: Check | None = None,
 ) -> AnswerSession:
@@ -98,10 +127,12 @@ def of_pass(  # noqa: PLR0913 - what opens a session
     tokens = tuple((at, at + 1) for at in range(len(whole.positions)))
     pieces = tuple(pieces) or tokens
     handed_back = _handed_back(config)
-    targets = pieces if handed_back else tokens
-    forward, objective = _pass_of(
-        whole, config, targets[0], keep=len(targets) > 1 or not handed_back
-    )
+    targets, instead = pieces if handed_back else tokens, None
+    if choice is not None:
+        pieces, targets = ((0, len(tokens)),), ((choice.number, choice.number + 1),)
+        instead = choice.instead
+    keep = len(targets) > 1 or not handed_back
+    forward, objective = _pass_of(whole, config, targets[0], instead, keep=keep)
     return AnswerSession(
         answers.model,
         forward,
@@ -213,7 +244,7 @@ class AnswerSession(Session):
     def in_pieces(self, values: FloatArray) -> FloatArray:
         """Rows of targets as those of pieces, ``[piece, key]``: the mean over a piece's tokens."""
         if self.handed_back:
-            lengths = [last - first for first, last in self.pieces[: len(values)]]
+            lengths = [last - first for first, last in self.targets[: len(values)]]
             shared: FloatArray = values / np.array(lengths)[:, None]
             return shared
         whole = [piece for piece in self.pieces if piece[1] <= len(values)]
@@ -268,7 +299,7 @@ class AnswerSession(Session):
 
 
 def _pass_of(
-    whole: AnswerPass, config: Request, target: Span, *, keep: bool
+    whole: AnswerPass, config: Request, target: Span, instead: int | None = None, *, keep: bool
 ) -> tuple[ForwardPass, Objective]:
     """The pass over prompt and answer as that of some tokens, with these as its objective."""
     numbers = range(*target)
@@ -276,7 +307,7 @@ def _pass_of(
     objective = Objective(" ".join(whole.tokens.names[whole.positions[each]] for each in numbers))
     seen = ForwardPass(
         whole.tokens,
-        whole.towards(numbers, keep=keep),
+        whole.towards(numbers, keep=keep, instead=instead),
         whole.positions[last] - 1,
         whole.predictions[last],
         objective if config.uses_target else None,

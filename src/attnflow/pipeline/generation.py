@@ -15,12 +15,14 @@ from attnflow.methods import METHODS
 from attnflow.methods.erasing import DELETE, erase
 from attnflow.methods.question import no_progress
 from attnflow.models.answers.interface import Answers, answer_positions
-from attnflow.models.answers.pieces import NO_SENTENCES, SENTENCES, check_each, cut_answer
+from attnflow.models.answers.pieces import NO_SENTENCES, SENTENCES, WHOLE, check_each, cut_answer
 from attnflow.models.answers.prompts import Prompt
+from attnflow.models.text.answers import shared_start
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.answers import (
     PROMPT,
     AnswerSession,
+    Choice,
     check_through,
     open_answer,
     rows_through_prompt,
@@ -31,6 +33,7 @@ from attnflow.pipeline.session import Advance
 from attnflow.pipeline.source import LOGIT
 from attnflow.records import FloatArray
 from attnflow.records.arrays import ratio, to_numpy
+from attnflow.records.contrast import Contrast
 from attnflow.records.generation import Generation
 from attnflow.records.parts import ANSWER, SOURCE, Part
 from attnflow.records.selection import Groups
@@ -74,7 +77,6 @@ def check_for_answers(config: Request) -> None:
     """Refuse options that have no meaning where a whole answer is explained."""
     given = {
         "target": config.target is not None,
-        "contrast": config.contrast is not None,
         "query": config.query is not None,
         "layers": config.layers is not None,
         "words": config.words,
@@ -112,7 +114,7 @@ def explain_by_each(
     `Interrupted` has what was finished, where work is interrupted after the first piece.
     """
     check_each(asked.each)
-    configs = [replace(config, method=method) for method in config.asked]
+    configs = [replace(config, method=method, contrast=None) for method in config.asked]
     check_for_answers(config)
     for each in configs:
         check_through(each, asked.through)
@@ -127,22 +129,20 @@ def explain_by_each(
     answer = tuple(range(len(tokens), len(whole)))
     parts = (*parts, Part("answer", answer, ANSWER))
     deleted = _deleted(parts, asked.deletions)
-    pieces = cut_answer(whole, asked.each)
+    other = _read_contrast(prompt, tokens, whole, answers, config.contrast, asked)
+    choice = None if other is None else _find_choice(whole, other)
+    pieces = cut_answer(whole, asked.each if choice is None else WHOLE)
     # In forward passes: one for each deletion and for the answer as it is; two to open a session,
     # and about as long for each piece's backward pass and flow.
-    deletions = 1 + len(deleted) if deleted else 0
+    deletions = (1 + len(deleted)) * (1 if other is None else 2) if deleted else 0
     opening, each_row = 2, 2
     rows = opening + each_row * len(pieces)
     total = deletions + rows * len(configs)
     # First, since parts that can't be deleted are refused before long work.
-    drops, without_sources = None, None
-    if deleted:
-        count = sum(part.named for part in parts)
-        values = measure_drops(
-            answers, whole, deleted, lambda share: advance(share * deletions / total)
-        )
-        drops = values[:, :count]
-        without_sources = values[:, -1] if len(deleted) > count else None
+    measured = _measure(
+        *(answers, whole, other, choice, parts, deleted),
+        lambda share: advance(share * deletions / total),
+    )
     found: list[Generation] = []
     for number, config in enumerate(configs):
 
@@ -152,12 +152,13 @@ def explain_by_each(
         opened = open_answer(
             *(whole, answers, config),
             pieces=pieces,
+            choice=choice,
             through=asked.through == PROMPT,
             check=asked.writing.check,
         )
         within(0.0)
         made = make_generation(opened, parts, asked, within)
-        found.append(replace(made, drops=drops, without_sources=without_sources))
+        found.append(replace(made, **measured))
         if not found[-1].complete:
             raise Interrupted(found)
     return found
@@ -258,6 +259,103 @@ def _deleted(parts: Sequence[Part], deletions: bool | None) -> list[Part]:
     every = tuple(sorted(at for part in sources for at in part.positions))
     left = sum(len(part.positions) for part in parts if part.role != ANSWER) - len(every)
     return [*named, *([Part("sources", every)] if len(sources) > 1 and left else [])]
+
+
+# -- Contrasts: what speaks for this answer and not for another one.
+#
+# The two begin with the same tokens, if with any: up to there nothing is to be explained. Where
+# they part, the model chose one token rather than another: scores are of the difference between
+# the two logits at this position. Deletions are measured by both answers as wholes.
+
+
+def _read_contrast(
+    prompt: Prompt,
+    tokens: Tokens,
+    whole: Tokens,
+    answers: Answers,
+    contrast: str | int | None,
+    asked: AnswerConfig,
+) -> Tokens | None:
+    """The prompt with the other answer."""
+    if contrast is None:
+        return None
+    if asked.through == PROMPT:
+        msg = "contrast= explains one choice, which through='prompt' has no meaning for"
+        raise InputError(msg)
+    text = str(contrast)
+    if not text.strip():
+        msg = f"contrast={shown(contrast)} must be a text: another answer to the prompt"
+        raise InputError(msg)
+    given, ids = asked.writing.text is not None, _answer_ids(whole)
+    if not given and whole.answer and whole.answer[0].isspace() and not text[:1].isspace():
+        text = whole.answer[: len(whole.answer) - len(whole.answer.lstrip())] + text
+    other = answers.write(tokens, _behind(prompt, answers, Writing(text=text)))
+    shared = shared_start(ids, _answer_ids(other))
+    if shared == min(len(ids), len(_answer_ids(other))):
+        how = "is the answer itself" if len(ids) == len(_answer_ids(other)) else "only continues it"
+        if shared < len(ids):
+            how = "is how the answer begins"
+        msg = f"contrast={shown(contrast)} {how}: {whole.answer!r}; give another answer"
+        raise InputError(msg)
+    return other
+
+
+def _answer_ids(tokens: Tokens) -> list[int]:
+    """The ids of the answer's tokens."""
+    count = len(answer_positions(tokens))
+    inputs = tokens.inputs
+    return list(inputs.get("decoder_input_ids", inputs["input_ids"]))[-count:]
+
+
+def _find_choice(whole: Tokens, other: Tokens) -> Choice:
+    first, second = _answer_ids(whole), _answer_ids(other)
+    number = shared_start(first, second)
+    return Choice(number, second[number])
+
+
+def _measure(  # noqa: PLR0913 - two answers, and what is deleted of their prompt
+    answers: Answers,
+    whole: Tokens,
+    other: Tokens | None,
+    choice: Choice | None,
+    parts: Sequence[Part],
+    deleted: Sequence[Part],
+    advance: Advance,
+) -> dict[str, Any]:
+    """What deletions do to the answer, and how likely the other one is."""
+    half = 1.0 if other is None else 0.5
+    first = _drops(answers, whole, parts, deleted, lambda share: advance(half * share))
+    found: dict[str, Any] = {"drops": first[0], "without_sources": first[1]}
+    if other is None or choice is None:
+        return found
+    (known,) = answers.log_probabilities([other])
+    drops, without = _drops(
+        *(answers, other, parts, deleted), lambda share: advance(half + half * share)
+    )
+    found["contrast"] = Contrast(
+        other.answer or "",
+        tuple(other.names[at] for at in answer_positions(other)),
+        choice.number,
+        tuple(known.tolist()),
+        None if drops is None else tuple(drops.sum(0).tolist()),
+        None if without is None else float(without.sum()),
+    )
+    return found
+
+
+def _drops(
+    answers: Answers,
+    tokens: Tokens,
+    parts: Sequence[Part],
+    deleted: Sequence[Part],
+    advance: Advance,
+) -> tuple[FloatArray | None, FloatArray | None]:
+    """What each token of an answer loses without each part, and without all sources."""
+    if not deleted:
+        return None, None
+    count = sum(part.named for part in parts)
+    values = measure_drops(answers, tokens, deleted, advance)
+    return values[:, :count], values[:, -1] if len(deleted) > count else None
 
 
 def _finished(found: AnswerSession, values: FloatArray) -> FloatArray:

@@ -12,6 +12,7 @@ import numpy as np
 from attnflow.errors import InputError, shown
 from attnflow.records import checks
 from attnflow.records.attribution import Attribution
+from attnflow.records.contrast import Contrast
 from attnflow.records.files import SavedRecord, check_fields, read_list, read_prediction
 from attnflow.records.parts import ANSWER, SOURCE, TEMPLATE, Part, PartScore
 from attnflow.records.prediction import Prediction
@@ -114,6 +115,13 @@ def _visible(of: Generation, row: int) -> set[int]:
     }
 
 
+def stopped_at(cut_at: int | None) -> str:
+    """What is shown behind an answer that was cut; empty where it came to its end."""
+    if cut_at is None:
+        return ""
+    return f" … (stopped at {cut_at} token{'' if cut_at == 1 else 's'})"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Generation(SavedRecord):
     """Where each sentence of an answer, or each token of it, came from.
@@ -154,6 +162,8 @@ class Generation(SavedRecord):
             encoder–decoders.
         cut_at: How many tokens the model was let write, where it had more to say; ``None`` for an
             answer that came to its end, or was given.
+        contrast: Another answer that this one is compared with. There is one row of scores then,
+            for the choice between the two.
         pieces: For each row where its piece starts and ends among the answer's tokens; without
             them each token is a piece. One follows the other. They end before the answer does
             where work was interrupted.
@@ -186,6 +196,7 @@ class Generation(SavedRecord):
     segments: tuple[str, ...] | None = None
     cut_at: int | None = None
     pieces: tuple[tuple[int, int], ...] = ()
+    contrast: Contrast | None = None
 
     def __post_init__(self) -> None:
         last = len(checks.check_texts("tokens", self.tokens)) - 1
@@ -244,9 +255,7 @@ class Generation(SavedRecord):
     @property
     def stopped(self) -> str:
         """What is shown behind an answer that was cut; empty where it came to its end."""
-        if self.cut_at is None:
-            return ""
-        return f" … (stopped at {self.cut_at} token{'' if self.cut_at == 1 else 's'})"
+        return stopped_at(self.cut_at)
 
     @property
     def probabilities(self) -> FloatArray:
@@ -316,13 +325,17 @@ class Generation(SavedRecord):
     def table(self, span: Span = None) -> list[PartScore]:
         """What each part gave to the answer, or to a span of it, in the order of the prompt.
 
-        Drops are those of the whole span's log-probability.
+        Drops are those of the whole span's log-probability; with a contrast, of how much larger
+        that of the answer is.
         """
         rows = self.rows(span)
         values = self._mean(self.part_scores, rows)
         total = float(values.sum())
         shared = total > 0 and not self.ratios and bool((self.part_scores >= 0).all())
-        drops = iter(() if self.drops is None else self.drops[self.numbers(rows)].sum(0))
+        values_without = () if self.drops is None else self.drops[self.numbers(rows)].sum(0)
+        if self.contrast is not None and self.contrast.drops is not None:
+            values_without = values_without - np.array(self.contrast.drops)
+        drops = iter(values_without)
         return [
             PartScore(
                 part.name,
@@ -405,6 +418,8 @@ class Generation(SavedRecord):
     def _read(cls, values: dict[str, Any]) -> Self:
         for name, read in (("predictions", read_prediction), ("parts", _read_part)):
             values[name] = tuple(map(read, read_list(name, values[name])))
+        if values.get("contrast") is not None:
+            values["contrast"] = _read_contrast(values["contrast"])
         for name in ("tokens", "answer", "word_texts", "word_ids", "segments"):
             if values.get(name) is not None:
                 values[name] = read_list(name, values[name])
@@ -432,6 +447,14 @@ def _check_pieces(given: Sequence[Any], count: int) -> tuple[tuple[int, int], ..
         )
         raise InputError(msg)
     return tuple((first, last) for first, last in pairs)
+
+
+def _read_contrast(data: Any) -> Contrast:
+    fields = check_fields("contrast", Contrast, data)
+    for name in ("tokens", "log_probabilities", "drops"):
+        if fields.get(name) is not None:
+            fields[name] = read_list(name, fields[name])
+    return Contrast(**fields)
 
 
 OLD_KINDS = {"part": SOURCE, "rest": TEMPLATE, "answer": ANSWER}  # of files of version 0.2

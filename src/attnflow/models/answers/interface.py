@@ -29,8 +29,10 @@ PROMPT, ANSWER = "prompt", "answer"  # segments of causal models; pairs have sou
 class Towards(Protocol):
     """What is special to some tokens of an answer."""
 
-    def __call__(self, numbers: Sequence[int], *, keep: bool = True) -> Activations:
-        """The activations towards the sum of these tokens."""
+    def __call__(
+        self, numbers: Sequence[int], *, keep: bool = True, instead: int | None = None
+    ) -> Activations:
+        """The activations towards the sum of these tokens; or of one, rather than ``instead``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +125,16 @@ def make_pass(  # noqa: PLR0913 - what every kind of model has found
 
 
 def summed_value(
-    logits: Tensor, rows: Sequence[int], ids: Sequence[int], *, centred: bool
+    logits: Tensor,
+    rows: Sequence[int],
+    ids: Sequence[int],
+    instead: int | None = None,
+    *,
+    centred: bool,
 ) -> Tensor:
     """The sum of what some tokens are explained by, from logits ``[position, vocabulary]``."""
     values = [
-        objective_value(row, number, None, multi_label=False, centred=centred)
+        objective_value(row, number, instead, multi_label=False, centred=centred)
         for row, number in zip(logits[list(rows)].unbind(), ids, strict=True)
     ]
     return torch.stack(values).sum()

@@ -67,14 +67,16 @@ class PairAnswers:
         rows = output.logits[0, [at - 1 - source for at in positions]]
         ids = [tokens.inputs["decoder_input_ids"][at - source] for at in positions]
 
-        def towards(numbers: Sequence[int], *, keep: bool = True) -> Activations:
+        def towards(
+            numbers: Sequence[int], *, keep: bool = True, instead: int | None = None
+        ) -> Activations:
             if not spec.towards_target:
                 return seen
 
             def value(output: Any) -> Tensor:
                 at = [positions[each] - 1 - source for each in numbers]
                 wanted = [ids[each] for each in numbers]
-                return summed_value(output.logits[0], at, wanted, centred=spec.relevance)
+                return summed_value(output.logits[0], at, wanted, instead, centred=spec.relevance)
 
             aim = Aim(value, Objective(tokens.names[positions[numbers[0]]]))
             (found,) = sides.add_edges([seen], capture, output, [aim], keep=keep)

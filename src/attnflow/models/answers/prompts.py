@@ -215,7 +215,7 @@ def make_prompt(
     whose names do not say what they are.
     """
     prompt = _with_roles(_with_parts(given, tokenizer, model, parts), roles)
-    return prompt if units is None else _cut(prompt, units)
+    return prompt if units is None else cut_prompt(prompt, units)
 
 
 def _with_parts(given: Any, tokenizer: Any, model: str, parts: Parts | None) -> Prompt:
@@ -271,7 +271,7 @@ def _with_roles(prompt: Prompt, roles: Mapping[str, Any] | None) -> Prompt:
     return replace(prompt, pieces=tuple(given))
 
 
-def _cut(prompt: Prompt, units: Unit | str) -> Prompt:
+def cut_prompt(prompt: Prompt, units: Unit | str) -> Prompt:
     """The same prompt, each part of several units cut into these, in the order of the text."""
     given = prompt.pieces or (_whole(prompt.text),)
     found: list[Piece] = []

@@ -9,14 +9,16 @@ from typing import Any
 
 from attnflow.pipeline.session import Session
 from attnflow.records import Attribution
+from attnflow.records.citations import Citations
 from attnflow.records.generation import Generation
 from attnflow.views.explorer.attribution import attribution_view
+from attnflow.views.explorer.citations import citations_document
 from attnflow.views.explorer.document import first_method, make_document, make_view
 from attnflow.views.explorer.extent import STANDALONE
-from attnflow.views.explorer.generation import GenerationDocument, generation_document
+from attnflow.views.explorer.generation import generation_document
 from attnflow.views.explorer.notebook import draw_picture, to_bundle
+from attnflow.views.explorer.plain import AnyDocument
 from attnflow.views.explorer.render import height_of, render, save
-from attnflow.views.explorer.schema import Document
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,7 @@ class Exploration:
         drawn: What a notebook draws where scripts do not run; ``None`` draws nothing.
     """
 
-    document: Document | GenerationDocument = field(repr=False)
+    document: AnyDocument = field(repr=False)
     drawn: Callable[[], Attribution | Generation] | None = field(default=None, repr=False)
 
     @property
@@ -54,16 +56,23 @@ class Exploration:
         return to_bundle(self.html, height_of(self.document), picture)
 
 
-def _text(document: Document | GenerationDocument) -> str:
+def _text(document: AnyDocument) -> str:
     """What a document is about."""
     if "generation" in document:
         return document["generation"]["answer_text"]
+    if "citations" in document:
+        return "".join(each["text"] for each in document["citations"]["sentences"])
     return document["views"][0]["text"]
 
 
 def exploration_of_answer(generation: Generation) -> Exploration:
     """The view of a whole answer: prompt and answer side by side."""
     return Exploration(generation_document(generation), lambda: generation)
+
+
+def exploration_of_citations(citations: Citations) -> Exploration:
+    """The view of citations: the answer and its sources side by side."""
+    return Exploration(citations_document(citations))
 
 
 def explore_sessions(sessions: Sequence[Session], images: Sequence[str | None] = ()) -> Exploration:

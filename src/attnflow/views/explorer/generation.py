@@ -7,6 +7,7 @@ from typing import Any, final
 
 from typing_extensions import TypedDict
 
+from attnflow.records.contrast import Contrast
 from attnflow.records.generation import Generation
 from attnflow.version import VERSION
 from attnflow.views.explorer.parts import (
@@ -34,6 +35,14 @@ class PartDescription(TypedDict):
     role: str
     drop: int | None
     positions: list[int]
+
+
+class Other(TypedDict):
+    """Another answer, which the answer is compared with; ``drops`` are those of all its tokens."""
+
+    text: str
+    log_probability: float
+    drops: list[float] | None
 
 
 class Written(TypedDict):
@@ -71,6 +80,7 @@ class Written(TypedDict):
     words: list[list[int]]
     found: str
     found_each: list[str]
+    contrast: Other | None
     parts: list[PartDescription]
     scores: Array | None
     part_scores: Array
@@ -124,6 +134,7 @@ def generation_document(of: Generation) -> GenerationDocument:
         "pieces": [list(piece) for piece in of.pieces],
         "words": words,
         "found": conclude(of),
+        "contrast": _other(of.contrast),
         "found_each": [conclude(of, rows) for rows in spans],
         "parts": [
             {
@@ -142,6 +153,17 @@ def generation_document(of: Generation) -> GenerationDocument:
         "notes": [f"{note[0].upper()}{note[1:]}" for note in notes if note],
     }
     return {"format": FORMAT, "library": VERSION, "generation": written}
+
+
+def _other(contrast: Contrast | None) -> Other | None:
+    if contrast is None:
+        return None
+    drops = None if contrast.drops is None else list(contrast.drops)
+    return {
+        "text": contrast.text,
+        "log_probability": contrast.log_probability,
+        "drops": drops,
+    }
 
 
 def _as_they_stand(of: Generation) -> list[str]:

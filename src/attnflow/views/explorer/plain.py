@@ -8,19 +8,23 @@ from html import escape
 import numpy as np
 
 from attnflow.records import FloatArray
+from attnflow.views.explorer.citations import CitationsDocument, Cited
 from attnflow.views.explorer.generation import GenerationDocument, Written
 from attnflow.views.explorer.schema import Array, Document, FindingPart, PackedScores, View
 from attnflow.views.wording.labels import distinct_labels
 from attnflow.views.wording.numbers import number
 
+AnyDocument = Document | GenerationDocument | CitationsDocument
 LONGEST = 40  # cells of a label
 
 
-def plain_page(document: Document | GenerationDocument) -> str:
+def plain_page(document: AnyDocument) -> str:
     """What was found and the scores of every method, as HTML without style or script."""
     intro = "<p>JavaScript is turned off: these are the scores, as plain tables.</p>"
     if "generation" in document:
         return intro + _answer_section(document["generation"])
+    if "citations" in document:
+        return intro + _cited_section(document["citations"])
     return intro + "".join(_section(view) for view in document["views"])
 
 
@@ -68,6 +72,20 @@ def _answer_section(written: Written) -> str:
         f'<thead><tr><th scope="col">Answer</th>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table>"
     )
+
+
+def _cited_section(cited: Cited) -> str:
+    """The answer with its markers, what they stand for, and the sources."""
+    answer, notes = "", ""
+    for each in cited["sentences"]:
+        marks = [str(citation["number"]) for citation in each["citations"]] or [each["flag"]]
+        answer += f"{_text(each['text'])} {''.join(f'[{_text(mark)}]' for mark in marks)} "
+        for citation in each["citations"]:
+            notes += f'<li value="{citation["number"]}">{_text(citation["about"])}</li>'
+    sources = "".join(
+        f"<h3>{_text(each['name'])}</h3><p>{_text(each['text'])}</p>" for each in cited["sources"]
+    )
+    return f"<h2>{_text(cited['summary'])}</h2><p>{answer}</p><ol>{notes}</ol>{sources}"
 
 
 def _sentence(parts: list[FindingPart]) -> str:

@@ -11,9 +11,7 @@ from pathlib import Path
 
 from attnflow.io.files import check_target, write_file
 from attnflow.views.explorer.document import to_json
-from attnflow.views.explorer.generation import GenerationDocument
-from attnflow.views.explorer.plain import plain_page
-from attnflow.views.explorer.schema import Document
+from attnflow.views.explorer.plain import AnyDocument, plain_page
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
@@ -54,7 +52,7 @@ def bundle_script() -> str:
     return whole
 
 
-def render(document: Document | GenerationDocument, title: str = "attnflow") -> str:
+def render(document: AnyDocument, title: str = "attnflow") -> str:
     """A self-contained HTML page that shows the document, from disk and offline.
 
     Its content security policy allows the page's own script and style by their hashes, and nothing
@@ -85,7 +83,7 @@ def render(document: Document | GenerationDocument, title: str = "attnflow") -> 
 
 
 def save(
-    document: Document | GenerationDocument,
+    document: AnyDocument,
     path: str | Path,
     title: str,
     *,
@@ -97,12 +95,15 @@ def save(
     return path
 
 
-def height_of(document: Document | GenerationDocument) -> int:
+def height_of(document: AnyDocument) -> int:
     """About how many pixels high the page is, in a notebook of usual width: as its content."""
     if "generation" in document:
         written = document["generation"]
         lines = max(len(written["text"]) // 60 + 34 * len(written["parts"]), 240)
         return min(420 + lines, 1200)
+    if "citations" in document:
+        texts = [each["text"] for each in document["citations"]["sources"]]
+        return min(240 + sum(70 + 27 * (len(text) // 60) for text in texts), 1000)
     rows = max(len(view["tokens"]) for view in document["views"])
     high = 30 if rows <= 12 else 25 if rows <= 24 else 20 if rows <= 48 else 17
     ways = 300 if any(view["traces"] for view in document["views"]) else 0

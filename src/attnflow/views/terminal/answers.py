@@ -87,8 +87,8 @@ def part_table(found: Generation, console: Console) -> Table:
             cells.append("" if row.drop is None else odds.told(row.drop))
         table.add_row(*cells)
     if dropped:
-        of = "the mean probability of the answer's tokens" if odds.by_token else "its probability"
-        table.caption = Text(f"without it: {of}, which is {odds.told()} with all parts", "dim")
+        of = odds.what.replace("its", "the answer's", 1)
+        table.caption = Text(f"without it: {of}; with all parts {odds.told()}", "dim")
         table.caption_justify = "left"
     return table
 

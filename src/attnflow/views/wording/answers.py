@@ -27,6 +27,8 @@ WORTH_NAMING = 0.05  # of all scores
 # likely; or, of a longer answer, each token nine and eight tenths as likely.
 SMALL, SMALL_EACH = math.log(2), 0.1
 DECIDES, DECIDES_EACH = math.log(4), 0.2
+LEAST = 0.0001  # probability that is told without a power of ten
+MOST_LOG = 300.0
 BESIDE = 0.25  # of the largest drop: a source with as much decides, too
 HALF = 0.5  # of it: a source with more is no wrong one to point to
 WHOLE = 0.05  # a less likely answer is told by its mean token
@@ -59,15 +61,15 @@ def judge(found: Generation, span: Span = None) -> Verdict:
     """What may be concluded about an answer: by deletions where there are any, else by scores."""
     case = _case(found, span)
     if len(case.named) == 1 and found.scores is not None:
-        return Verdict(f"{case.by_tokens()}.", None)
+        return Verdict(case.ended(case.by_tokens()), None)
     if any(row.drop is None for row in case.rivals):
-        return Verdict(f"{case.by_scores()}.", None)
+        return Verdict(case.ended(case.by_scores()), None)
     deciding = case.deciding()
     if deciding:
         first, together = case.rests(deciding), False
     else:
         first, together = case.rests_on_none()
-    said = [first, case.against(), "" if case.all_parts else case.instructions()]
+    said = [first, case.against(), "" if case.all_parts else case.instructions(), case.other()]
     text = " ".join(f"{each}." for each in said if each)
     return Verdict(text, tuple(row.name for row in deciding), together)
 
@@ -84,6 +86,10 @@ def _rows(found: Generation, span: Span) -> list[tuple[PartScore, Part]]:
 def odds_of(found: Generation, span: Span = None) -> Odds:
     """How likely an answer is, or a span of it."""
     logs = found.log_probabilities[found.numbers(found.rows(span))]
+    other = found.contrast
+    if other is not None:
+        count = max(len(logs), len(other.tokens)) - other.shared
+        return Margin(float(logs.sum()) - other.log_probability, count)
     return Odds(float(logs.sum()), len(logs))
 
 
@@ -91,18 +97,21 @@ def _case(found: Generation, span: Span) -> _Case:
     rows = _rows(found, span)
     named = [(row, part) for row, part in rows if part.named]
     sources = [row for row, part in named if part.role == SOURCE]
-    joint = found.without_sources
+    joint = None
+    if found.without_sources is not None:
+        joint = float(found.without_sources[found.numbers(found.rows(span))].sum())
+        joint -= found.contrast.without_sources or 0.0 if found.contrast is not None else 0.0
     return _Case(
         found=found,
         span=span,
-        subject="The answer" if span is None else f"“{label(_text_of(found, span), LONGEST)}”",
+        subject=_subject(found, span),
         named=[row for row, _ in named],
         rivals=sources or [row for row, _ in named],
         all_parts=not sources,
         instructing=[row for row, part in named if part.role == INSTRUCTIONS],
         own=sum(row.share or 0.0 for row, part in rows if part.role == ANSWER),
         odds=odds_of(found, span),
-        joint=None if joint is None else float(joint[found.numbers(found.rows(span))].sum()),
+        joint=joint,
     )
 
 
@@ -133,20 +142,52 @@ class Odds:
         """Whether it is so unlikely as a whole that its mean token is told instead."""
         return self.count > 1 and math.exp(self.log_probability) < WHOLE
 
+    @property
+    def what(self) -> str:
+        """What is told."""
+        return "the mean probability of its tokens" if self.by_token else "its probability"
+
     def told(self, drop: float = 0.0) -> str:
         """The probability after a drop; of the mean token, the geometric mean."""
         value = math.exp((self.log_probability - drop) / (self.count if self.by_token else 1))
-        if value < 0.0001:
-            return "<0.01 %"
+        if value < LEAST:
+            return f"{number(100 * value)} %" if drop == 0 or self.tiny else f"<{100 * LEAST:g} %"
         return percent(value) if value < 0.01 else share(value)
+
+    @property
+    def tiny(self) -> bool:
+        """Whether it is too small for two digits behind the point already."""
+        return self.log_probability / (self.count if self.by_token else 1) < math.log(LEAST)
 
     def change(self, drop: float) -> str:
         """What becomes of it: "its probability falls from 38 % to 1 %"."""
         before, after = self.told(), self.told(drop)
-        what = "the mean probability of its tokens" if self.by_token else "its probability"
         if before == after:
-            return f"{what} stays at {before}"
-        return f"{what} {'falls' if drop > 0 else 'rises'} from {before} to {after}"
+            return f"{self.what} stays at {before}"
+        return f"{self.what} {'falls' if drop > 0 else 'rises'} from {before} to {after}"
+
+
+@dataclass(frozen=True)
+class Margin(Odds):
+    """How much likelier an answer is than another one; ``log_probability`` is the difference."""
+
+    what = "its odds against the other"
+
+    @property
+    def by_token(self) -> bool:
+        """Odds are those of whole answers."""
+        return False
+
+    def told(self, drop: float = 0.0) -> str:
+        """The odds after a drop, as of a bet.
+
+        >>> Margin(math.log(4), 2).told(), Margin(0.0, 2).told(1.0)
+        ('4.0:1', '1:2.7')
+        """
+        value = self.log_probability - drop
+        size = math.exp(min(abs(value), MOST_LOG))
+        one = f"{size:.1f}" if size < 10 else f"{size:.0f}" if size < 1e4 else number(size)
+        return f"{one}:1" if value >= 0 else f"1:{one}"
 
 
 @dataclass(frozen=True)
@@ -280,6 +321,22 @@ class _Case:
         name = f" ({_name(top)})"
         return f"Without the instructions{name} {self.odds.change(_drop(top))}"
 
+    def other(self) -> str:
+        """Why not the other answer: how likely it was."""
+        if self.found.contrast is None:
+            return ""
+        second = self.found.contrast
+        first = Odds(float(self.found.log_probabilities.sum()), 1)
+        return (
+            f"The model gives {_quoted(second.text)} a probability of "
+            f"{Odds(second.log_probability, 1).told()}, and {_quoted(self.found.answer_text)} one "
+            f"of {first.told()}"
+        )
+
+    def ended(self, said: str) -> str:
+        """A sentence, and how likely the other answer was."""
+        return " ".join(f"{each}." for each in (said, self.other()) if each)
+
     # -- By scores
 
     def by_tokens(self) -> str:
@@ -322,6 +379,18 @@ class _Case:
 
     def _itself(self) -> str:
         return f"; {share(self.own)} of all scores are of the answer's own tokens"
+
+
+def _subject(found: Generation, span: Span) -> str:
+    """What a sentence is about: the answer, a span of it, or the answer rather than another one."""
+    if found.contrast is not None:
+        first, second = found.answer_text, found.contrast.text
+        return f"{_quoted(first)} rather than {_quoted(second)}"
+    return "The answer" if span is None else _quoted(_text_of(found, span))
+
+
+def _quoted(text: str) -> str:
+    return f"“{label(text.strip(), LONGEST)}”"
 
 
 def asked_text(found: Generation) -> str:

@@ -1,4 +1,4 @@
-import { unpack } from "./numbers.js";
+import { digits, percent, unpack } from "./numbers.js";
 
 const TOLD_WHOLE = 0.05; // probability that is told of all tokens together, as in the library
 
@@ -57,7 +57,7 @@ export class Answered {
       score: means[at],
       share: shared ? means[at] / total : null,
       drop: drops && part.drop !== null ? drops[part.drop] : null,
-      odds: drops && part.drop !== null ? this.odds(rows, drops[part.drop]) : null,
+      without: drops && part.drop !== null ? this.without(rows, drops, part.drop) : "",
     }));
   }
 
@@ -81,7 +81,19 @@ export class Answered {
       .filter((at) => values[at])
       .sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]))
       .slice(0, count)
-      .map((at) => ({ label: this.data.labels[at], part: partOf.get(at), value: values[at] }));
+      .map((at) => ({ at, label: this.data.labels[at], part: partOf.get(at), value: values[at] }));
+  }
+
+  // The token of a part that gave most; its first where parts alone were scored.
+  strongestOf({ positions }, rows) {
+    const { values } = this.tokens(rows) ?? {};
+    if (!values) return positions[0];
+    return positions.reduce((a, b) => (Math.abs(values[b]) > Math.abs(values[a]) ? b : a));
+  }
+
+  // Whether the answer is explained in pieces of several tokens, such as sentences.
+  get inSentences() {
+    return this.words.length > 1 && this.data.pieces.some(([first, last]) => last - first > 1);
   }
 
   // The prompt's tokens that gave most, by name.
@@ -110,6 +122,16 @@ export class Answered {
     return Math.exp((this.logProbability(rows) - drop) / (this.byToken(rows) ? rows.length : 1));
   }
 
+  // How likely these rows are without a part; of two answers, their odds.
+  without(rows, drops, at) {
+    const { contrast } = this.data;
+    if (!contrast) return percent(this.odds(rows, drops[at]));
+    const margin = this.logProbability(rows) - contrast.log_probability;
+    const left = margin - drops[at] + contrast.drops[at];
+    const size = digits(Math.exp(Math.abs(left)));
+    return left < 0 ? `1:${size}` : `${size}:1`;
+  }
+
   logProbability(rows) {
     return rows.reduce((sum, row) => sum + Math.log(this.data.probabilities[row]), 0);
   }
@@ -133,3 +155,11 @@ export function spanFromText(text, count) {
   const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];
   return first < count && last < count ? { first, last } : null;
 }
+
+export const isSource = ({ role }) => role === "source";
+
+// Sources stand before the question and all that every prompt has.
+export const sourcesFirst = (parts) => [
+  ...parts.filter(isSource),
+  ...parts.filter((part) => !isSource(part)),
+];

@@ -1,0 +1,1 @@
+"""How well citations are found, against every deletion there is."""
