@@ -12,12 +12,12 @@ import httpx
 
 
 @contextmanager
-def running(app, limits=None):
+def running(app, limits=None, port=0):
     """Where the app answers, while inside; leaving stops it."""
     from attnflow.views.explorer.server.connections import make_server
     from attnflow.views.explorer.server.limits import Limits
 
-    bound = socket.create_server(("127.0.0.1", 0))  # handed over: nobody can take it in between
+    bound = socket.create_server(("127.0.0.1", port))  # handed over: nobody can take it in between
     port = bound.getsockname()[1]
     server = make_server(app, "127.0.0.1", port, limits or Limits())
     thread = threading.Thread(target=server.run, args=([bound],), daemon=True)

@@ -15,7 +15,7 @@ from attnflow.errors import InputError
 from attnflow.options import tables
 from attnflow.options.option import option, options_of, takes, values_of
 from attnflow.pipeline import request as requests
-from attnflow.views.explorer.server.requests import body_of
+from attnflow.views.explorer.server.requests import body_of, form_options
 
 FUNCTIONS = {
     "explain": tables.ExplainOptions,
@@ -131,6 +131,15 @@ def test_a_new_option_is_a_field_of_requests():
         with pytest.raises(ValidationError):
             body(volume=wrong)
     assert "volume" not in body_of(LoudOptions, "whisper").model_fields
+
+
+def test_a_new_option_is_described_to_the_pages_form():
+    found = {each.name: each for each in form_options(LoudOptions, body_of(LoudOptions, "shout"))}
+    volume = found["volume"]
+    assert (volume.kind, volume.default, volume.answers) == ("number", 3, False)
+    assert volume.help == "How loud the result is."
+    assert "edges" not in found  # which the page lets choose in its own way
+    assert found["bos"].answers
 
 
 def test_a_new_option_reaches_the_request_and_is_recorded_by_runs(monkeypatch, tmp_path):

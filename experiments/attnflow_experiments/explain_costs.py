@@ -1,6 +1,10 @@
 """What `attnflow.explain` takes, beside one forward pass over the same text (docs/costs.md).
 
     OMP_NUM_THREADS=1 python -m attnflow_experiments.explain_costs [--model FOLDER] 20 128 250
+    OMP_NUM_THREADS=1 python -m attnflow_experiments.explain_costs --model smollm2 --answer 20 480
+
+With `--answer N` it is an answer of N tokens to a question about three documents, beside
+`generate()` of transformers.
 
 Processor seconds, the median of five runs; memory is how far the process grows during one run
 before these, on Linux. *Saliency* is the least that a gradient takes, in plain torch: a forward
@@ -15,6 +19,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from itertools import count
 
 import torch
 
@@ -25,6 +30,12 @@ from attnflow_experiments.known_answers.prepare import installed
 
 SENTENCE = "The story is slow , but the music is wonderful and nobody left before the end . "
 RUNS = 5
+DOCUMENTS = {
+    "river": "The Danube rises in the Black Forest and flows through ten countries. ",
+    "hotel": "The hotel opens at seven and breakfast is served until ten. ",
+    "museum": "The museum was built in 1907 and holds twelve paintings of the sea. ",
+}
+QUESTION = "When was the museum built, and what does it hold?"
 
 
 def text_of(model: TextModel, tokens: int) -> str:
@@ -52,11 +63,49 @@ PACKAGED = {
 }
 
 
+def chat_of(model: TextModel, tokens: int) -> tuple[list[dict[str, str]], dict[str, str], str]:
+    """A question about three documents, these, and its text in the model's template."""
+    for times in count(1):
+        documents = {name: (text * times).strip() for name, text in DOCUMENTS.items()}
+        content = "\n\n".join([*documents.values(), QUESTION])
+        chat = [{"role": "user", "content": content}]
+        text = str(
+            model.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+        )
+        if len(model.tokenizer(text)["input_ids"]) >= tokens:
+            break
+    return chat, documents, text
+
+
+def measure_answer(model: TextModel, tokens: int, length: int) -> None:
+    """What explaining an answer takes, whatever it is cut into, beside writing it."""
+    chat, documents, text = chat_of(model, tokens)
+    inputs = model.tokenizer(text, return_tensors="pt")
+
+    def generate() -> None:
+        with torch.no_grad():
+            model.network.generate(**inputs, max_new_tokens=length, do_sample=False)
+
+    def explain(each: str) -> attnflow.Generation:
+        found = attnflow.explain_answer(chat, model, generate=length, parts=documents, each=each)
+        assert isinstance(found, attnflow.Generation)
+        return found
+
+    alone = seconds(generate)
+    prompt = inputs["input_ids"].shape[-1]
+    print(f"generate() of {length} tokens after {prompt}: {alone:.2f} s")
+    for each in ("answer", "sentences", "tokens"):
+        rows = len(explain(each).pieces)
+        whole = seconds(lambda each=each: explain(each))  # type: ignore[misc]
+        print(f"| {each} | {rows} | {whole:.2f} s | {whole / alone:.1f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokens", type=int, nargs="+")
     parser.add_argument("--model", default="sentiment", help="a name or folder, smollm2 or minilm")
     parser.add_argument("--method", help="another method than the default")
+    parser.add_argument("--answer", type=int, help="tokens of an answer that is explained")
     given = parser.parse_args()
     source = given.model
     if source in PACKAGED:
@@ -64,6 +113,10 @@ def main() -> None:
         source = installed(package, distribution) / inside
     model = attnflow.load_model(source)
     assert isinstance(model, TextModel)
+    if given.answer is not None:
+        for tokens in given.tokens:
+            measure_answer(model, tokens, given.answer)
+        return
     options = {} if given.method is None else {"method": given.method}
     attnflow.explain("The keys", model, **options)  # compiles
     print("| tokens | forward pass | saliency | memory | explain | memory |")

@@ -8,6 +8,7 @@ import torch
 
 import attnflow
 import relevance_oracle
+import talkers
 import temporal_oracle
 from attnflow.cli.app import run
 from attnflow.errors import InputError, Interrupted
@@ -282,3 +283,33 @@ def test_progress_only_rises_and_counts_deletions(llama, monkeypatch):
     start = 1 + len(found.named) + (found.without_sources is not None) + 2
     done = [round(share * (start + 6), 9) for share in shares]
     assert set(done) >= {start - 2, start, start + 2, start + 4, start + 6}
+
+
+def test_an_answer_that_the_model_wrote_takes_one_pass_less(monkeypatch):
+    """What the model said when it wrote is its own output; where it differs, it runs again."""
+    from attnflow.models.capture import run as network
+
+    model = attnflow.load_model(talkers.llama())
+    written = attnflow.explain_answer(TEXT, model, generate=5)
+    calls, called = [], network.called
+    monkeypatch.setattr(
+        network, "called", lambda *a, **k: (calls.append(a[2:]), called(*a, **k))[1]
+    )
+    again = attnflow.explain_answer(TEXT, model, generate=5)
+    assert calls == [("generate",), ()]
+    calls.clear()
+    given = attnflow.explain_answer(TEXT, model, answer=written.answer_text)
+    assert calls == [(), ()]
+    np.testing.assert_allclose(again.matrix(), given.matrix(), atol=1e-9)
+    np.testing.assert_allclose(again.log_probabilities, given.log_probabilities, atol=1e-5)
+    other = network.generate_with_logits
+
+    def garbled(*args):
+        ids, said = other(*args)
+        return ids, said.flip(-1)
+
+    monkeypatch.setattr(network, "generate_with_logits", garbled)
+    calls.clear()
+    own = attnflow.explain_answer(TEXT, model, generate=5)
+    assert calls == [("generate",), (), ()]
+    np.testing.assert_array_equal(own.log_probabilities, given.log_probabilities)

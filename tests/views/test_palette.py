@@ -1,12 +1,13 @@
 """One palette: figures, the terminal and the explorer's page show a method in the same colour."""
 
+import colorsys
 import re
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from attnflow.views.colours import SLOTS, colour_of, slot_of
+from attnflow.views.colours import AGAINST, IN_FAVOUR, SLOTS, colour_of, slot_of
 from attnflow.views.explorer.render import read_static
 from attnflow.views.figures.axes import THEMES
 from attnflow.views.figures.maps import contrast
@@ -83,3 +84,17 @@ def test_the_page_has_the_same_colours():
         ':root:not([data-theme="light"])': dark,
         ':root[data-theme="dark"]': dark,
     }
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_method_has_the_hue_of_a_sign(theme):
+    def hue(slot):
+        red, green, blue = (part / 255 for part in rgb(getattr(slot, theme)))
+        turn, _, saturation = colorsys.rgb_to_hls(red, green, blue)
+        return 360 * turn if saturation > 0.1 else None  # grey has none
+
+    signs = [hue(AGAINST), hue(IN_FAVOUR)]
+    for slot in SLOTS:
+        found = hue(slot)
+        for sign in signs if found is not None else []:
+            assert min(abs(found - sign), 360 - abs(found - sign)) > 20, slot

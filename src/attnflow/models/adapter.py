@@ -43,6 +43,8 @@ class Tokens:
         cut_at: How many tokens of an answer were written, where it was stopped before its end.
         decoding: What the model's generation configuration decided about an answer that it wrote;
             ``None`` where that is nothing.
+        said: The logits by which a model wrote its answer, ``[token, vocabulary]``; ``None`` for
+            an answer that was given, or where they were not kept.
     """
 
     names: tuple[str, ...]
@@ -58,6 +60,7 @@ class Tokens:
     spans: tuple[tuple[int, int], ...] | None = None
     cut_at: int | None = None
     decoding: Mapping[str, Any] | None = None
+    said: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.names)

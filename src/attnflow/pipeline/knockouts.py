@@ -100,10 +100,8 @@ def knock_out(
     return _knock_out(given, given.run(), sets)
 
 
-def knock_out_cuts(
-    session: Session, traces: Sequence[FlowTrace], random: int = 5
-) -> list[Knockout]:
-    """What the model of a session says without the cut of each trace, and without random edges."""
+def knock_out_of(session: Session, sets: Mapping[str, Any], random: int = 5) -> dict[str, Knockout]:
+    """What the model of a session says without each of these sets of edges."""
     config = KnockoutConfig(
         target=session.objective.target,
         contrast=session.objective.contrast,
@@ -112,7 +110,14 @@ def knock_out_cuts(
     )
     given = _Given(session.adapter, config, session.read)
     # Not the session's own pass: where edges are read off a backward pass, nobody counts the calls.
-    found = _knock_out(given, given.run(), {str(at): each for at, each in enumerate(traces)})
+    return _knock_out(given, given.run(), sets)
+
+
+def knock_out_cuts(
+    session: Session, traces: Sequence[FlowTrace], random: int = 5
+) -> list[Knockout]:
+    """What the model of a session says without the cut of each trace, and without random edges."""
+    found = knock_out_of(session, {str(at): each for at, each in enumerate(traces)}, random)
     return [
         replace(each, label=f"the cut between “{of.tokens[of.key]}” and “{of.tokens[of.query]}”")
         for of, each in zip(traces, found.values(), strict=True)

@@ -1,8 +1,8 @@
 """Colours: which one a method or a sign has, and what sets the scale; for all views.
 
-Each method has a slot, and each slot a colour for light paper and one for dark. They have the hues
-of Okabe and Ito, in shades that can be seen on their paper and told apart with any kind of colour
-vision.
+Each method has a slot, and each slot a colour for light paper and one for dark, in shades that can
+be seen on their paper and told apart with any kind of colour vision. Signs have the blue and the
+vermilion of Okabe and Ito, and no method has their hues.
 
 A scale goes from 0 to the highest score of an ordinary token at the layer that is explained.
 Special tokens are attention sinks, and the residual connection favours the position that is
@@ -28,18 +28,18 @@ class Slot(NamedTuple):
 
 
 SLOTS = (
-    Slot("#009e73", "#2fbf96"),  # bluish green
-    Slot("#0072b2", "#56b4e9"),  # blue
-    Slot("#d55e00", "#f28e3c"),  # vermilion
-    Slot("#c46f9f", "#e8c1d7"),  # reddish purple
-    Slot("#785300", "#a06e00"),  # orange
-    Slot("#2d5e79", "#3f83aa"),  # sky blue
-    Slot("#9a922a", "#f8f3a8"),  # yellow
-    Slot("#616161", "#757575"),  # grey
+    Slot("#009e73", "#2fbf96"),  # green
+    Slot("#683ccc", "#7b5ad4"),  # violet
+    Slot("#512143", "#eac0c9"),  # plum
+    Slot("#843a7c", "#ac4ba9"),  # purple
+    Slot("#bb699c", "#db9ec6"),  # pink
+    Slot("#29421b", "#607f44"),  # dark green
+    Slot("#9b9352", "#d8d4b4"),  # olive
+    Slot("#606060", "#868686"),  # grey
 )
 
-
-AGAINST, IN_FAVOUR = SLOTS[1], SLOTS[2]  # of signed scores: below and above 0
+AGAINST = Slot("#0072b2", "#56b4e9")  # blue: signed scores below 0
+IN_FAVOUR = Slot("#d55e00", "#f28e3c")  # vermilion: those above 0
 
 
 def sign_colour(value: float, *, dark: bool = False) -> str:

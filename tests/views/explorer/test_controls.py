@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
 def test_methods_and_layers_show_the_scores_of_the_library(page, classifier, method):
     of = attnflow.explain(TEXT, classifier, method=method, layers="all")
-    page.check(f"[name=method][value={method}]", force=True)
+    page.check(f"[name=method][value={method}]")
     for layer in of.layers:
         slide(page, "layer", layer)
         np.testing.assert_allclose(strip(page), of.row(layer), atol=1e-6)
@@ -29,7 +29,7 @@ def test_methods_and_layers_show_the_scores_of_the_library(page, classifier, met
 @pytest.mark.parametrize("method", ["rollout", "flow"])
 def test_the_heat_map_shows_all_layers(page, classifier, method):
     of = attnflow.explain(TEXT, classifier, method=method, layers="all")
-    page.check(f"[name=method][value={method}]", force=True)
+    page.check(f"[name=method][value={method}]")
     settle(page)
     cells = page.eval_on_selector_all(
         "[data-cell]", "a => a.map(e => [e.dataset.cell, +e.dataset.value])"
@@ -42,7 +42,7 @@ def test_the_heat_map_shows_all_layers(page, classifier, method):
 
 def test_heads_are_those_of_the_library(page, classifier):
     of = attnflow.explain(TEXT, classifier, method="flow", heads="each", layers="all")
-    page.check("[name=columns][value=heads]", force=True)
+    page.check("[name=columns][value=heads]")
     settle(page)
     cells = page.eval_on_selector_all(
         "[data-cell]", "a => a.map(e => [e.dataset.cell, +e.dataset.value])"
@@ -58,7 +58,7 @@ def test_heads_are_those_of_the_library(page, classifier):
 def test_the_graph_draws_the_flow_its_routes_and_its_bottleneck(page, classifier):
     found = attnflow.routes(TEXT, classifier, to=3, method="flow")
     page.locator(".token").nth(3).click()
-    slide(page, "threshold", 0)
+    slide(page, "carried", 100)
     edges = drawn(page, "carried")
     for (step, query, key), amount in edges.items():
         assert amount == pytest.approx(found.edges[step - 1, query, key], abs=1e-6)
@@ -92,29 +92,36 @@ def test_hovering_a_route_highlights_it(page):
     assert drawn(page, "route") == {}
 
 
-def test_attention_lies_behind_and_the_threshold_thins_it(page, classifier):
+def test_the_graph_shows_what_carries_the_score_and_attention_when_it_is_asked_for(
+    page, classifier
+):
     attention = attnflow.explain(TEXT, classifier, method="raw", query="all", layers="all").scores
-    slide(page, "threshold", 0)
-    everything = drawn(page, "edge")
-    assert len(everything) == np.count_nonzero(attention > 1e-9)
-    slide(page, "threshold", 5)
-    some = drawn(page, "edge")
-    assert 0 < len(some) < len(everything)
-    for (step, query, key), value in some.items():
-        assert value == pytest.approx(attention[step - 1, query, key], abs=1e-6)
-        assert value >= 4 * 0.05 * attention.max() - 1e-6
+    found = attnflow.routes(TEXT, classifier, to=3, method="flow")
+    page.locator(".token").nth(3).click()
     carried = drawn(page, "carried")
-    assert min(carried.values()) >= 0.05 * max(carried.values())
-    assert page.inner_text("#threshold-shown") == "5 %"
+    for step, amounts in enumerate(found.edges, start=1):
+        edges = np.sort(amounts[amounts > 1e-3 * found.value])[::-1]
+        least = int(np.searchsorted(np.cumsum(edges), 0.9 * found.value)) + 1
+        shown = sorted((value for (at, *_), value in carried.items() if at == step), reverse=True)
+        assert shown == pytest.approx(list(edges[:least]), abs=1e-6)
+    assert page.inner_text("#carried-shown") == "90 %"
+    assert drawn(page, "edge") == {}
+    page.check("#behind")
+    behind = drawn(page, "edge")
+    places = np.argwhere(attention >= 0.1 * attention.max())
+    own = {(layer + 1, query, key) for layer, query, key in places.tolist() if query != key}
+    assert set(behind) == own
+    for (step, query, key), value in behind.items():
+        assert value == pytest.approx(attention[step - 1, query, key], abs=1e-6)
 
 
 def test_raw_attention_is_drawn_from_the_explained_position(page, classifier):
     of = attnflow.explain(TEXT, classifier, method="raw", query=2, layers="all")
-    page.check("[name=method][value=raw]", force=True)
-    page.check("[name=mode][value=explain]", force=True)
+    page.check("[name=method][value=raw]")
+    page.check("[name=mode][value=explain]")
     page.locator(".token").nth(2).click()
     slide(page, "layer", 2)
-    slide(page, "threshold", 0)
+    slide(page, "carried", 100)
     edges = drawn(page, "carried")
     assert {(step, query) for step, query, _ in edges} == {(2, 2)}
     assert {key: v for (_, _, key), v in edges.items()} == pytest.approx(
@@ -125,7 +132,7 @@ def test_raw_attention_is_drawn_from_the_explained_position(page, classifier):
 def test_hovering_an_edge_tells_its_exact_values(page, classifier):
     found = attnflow.routes(TEXT, classifier, to=3, method="flow")
     page.locator(".token").nth(3).click()
-    slide(page, "threshold", 0)
+    slide(page, "carried", 100)
     settle(page)
     step, query, key = max(
         ((s, q, k) for s, q, k in drawn(page, "carried") if q == k),
@@ -157,7 +164,7 @@ def test_clicking_the_graph_traces_and_asks(page):
 
 def test_asking_about_another_position_explains_it(page, classifier):
     of = attnflow.explain(TEXT, classifier, query=4, method="flow")
-    page.check("[name=mode][value=explain]", force=True)
+    page.check("[name=mode][value=explain]")
     page.locator(".token").nth(4).click()
     np.testing.assert_allclose(strip(page), of.values, atol=1e-6)
     assert page.locator(".token.explained").count() == 1
@@ -165,7 +172,7 @@ def test_asking_about_another_position_explains_it(page, classifier):
 
 def test_blanking_shows_the_change_beside_the_score(page, classifier):
     before = attnflow.explain(TEXT, classifier, method="flow").prediction
-    page.check("[name=mode][value=blank]", force=True)
+    page.check("[name=mode][value=blank]")
     to = list(attnflow.explain(TEXT, classifier, method="flow").tokens).index("to")
     changed = attnflow.explain(
         "the old keys zebra the cabinets are here", classifier, method="flow"

@@ -31,7 +31,7 @@ def test_the_served_page_walks_a_dummy_rule_and_method(page, classifier):
     page.fill("#text", TEXT)
     page.select_option("#edges", "dummy-edges")
     page.wait_for_selector("#model-name:has-text('dummy edges')")
-    page.check("[name=method][value=dummy]", force=True)
+    page.check("[name=method][value=dummy]")
     page.wait_for_selector(".graph [data-carried]")
     found = attnflow.explain(TEXT, classifier, edges="dummy-edges", method="dummy")
     assert strip(page) == pytest.approx(found.values, rel=1e-6)
@@ -74,14 +74,14 @@ def test_a_method_without_edges_shows_what_it_has(tab, address, classifier, meth
     )
     found = attnflow.explain(TEXT, classifier, method=method)
     assert strip(tab) == pytest.approx(found.values, abs=1e-6)
-    for hidden in ("#layer", "#threshold", "#map-card", ".graph-card", ".way-card"):
+    for hidden in ("#layer", "#map-card", ".graph-card", ".way-card"):
         assert not tab.is_visible(hidden)
     assert tab.inner_text(".finding").startswith("plural")
     assert tab.inner_text(".evidence").startswith("Without “")
     assert "trace" not in tab.inner_text("#view")
     assert tab.locator(".token.traced").count() == 0
     signed = method == "gradient-input"
-    assert ("blue against it" in tab.inner_text(".notes")) == signed
+    assert ("blue against it" in tab.inner_text(".legend")) == signed
     if signed:
         fills = tab.eval_on_selector_all(
             ".token", "all => all.map(e => e.style.getPropertyValue('--fill'))"
@@ -90,7 +90,7 @@ def test_a_method_without_edges_shows_what_it_has(tab, address, classifier, meth
         assert reds[found.values.argmax()] > blues[found.values.argmax()]
         assert reds[found.values.argmin()] < blues[found.values.argmin()]
         assert tab.locator("#table th", has_text="Share").count() == 0
-    tab.check("[name=method][value=flow]", force=True)
+    tab.check("[name=method][value=flow]")
     tab.wait_for_selector(".graph-card")
     assert tab.is_visible("#map-card")
     assert tab.input_value("#layer") == "1"  # as it was
@@ -103,9 +103,50 @@ def test_the_served_page_explains_a_kind_of_model_that_is_registered(tab, tmp_pa
         tab.goto(f"{url}/#text=3+1+4+1+5&edges=attention")
         tab.wait_for_selector(".token.traced")
         assert not tab.is_visible("#answer-field")
-        tab.check("[name=method][value=rollout]", force=True)
+        tab.check("[name=method][value=rollout]")
         found = attnflow.explain("3 1 4 1 5", model, edges="attention", method="rollout")
         tab.wait_for_function(
             "() => [...document.querySelectorAll('.token')].every(t => t.dataset.value)"
         )
         assert strip(tab) == pytest.approx(found.values, abs=1e-6)
+
+
+def test_an_option_that_the_server_describes_is_in_the_form(tab, address):
+    """With its help and its default; requests and links have it where it differs."""
+    volume = {
+        "name": "volume",
+        "kind": "number",
+        "default": 3,
+        "help": "How loud.",
+        "answers": False,
+    }
+
+    def describe(route):
+        known = route.fetch().json()
+        route.fulfill(json={**known, "options": [*known["options"], volume]})
+
+    sent = []
+
+    def take(route):
+        sent.append(route.request.post_data_json)
+        body = {name: value for name, value in sent[-1].items() if name != "volume"}
+        route.fulfill(response=route.fetch(post_data=body))
+
+    tab.route("**/api/models", describe)
+    tab.route("**/api/explain", take)
+    tab.goto(f"{address}/#text=the+key")
+    tab.wait_for_selector(".token.traced")
+    assert "volume" not in sent[-1]
+    tab.click("#options summary")
+    assert "How loud." in tab.inner_text("#options")
+    assert "Put BOS in front" in tab.inner_text("#options")  # as the library's table has it
+    tab.fill("#option-volume", "5")
+    tab.keyboard.press("Tab")
+    tab.wait_for_function("() => location.hash.includes('volume=5')")
+    assert sent[-1]["volume"] == 5
+    tab.fill("#option-volume", "3")
+    tab.keyboard.press("Tab")
+    tab.wait_for_function("() => !location.hash.includes('volume')")
+    assert "volume" not in sent[-1]
+    tab.go_back()
+    tab.wait_for_function("() => document.querySelector('#option-volume').value === '5'")

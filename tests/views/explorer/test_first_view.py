@@ -29,7 +29,7 @@ def test_what_was_asked_is_shown_first(tab, classifier, tmp_path):
     assert not np.allclose(flow.words().values, expected.values, atol=1e-3)
 
     tab.uncheck("#words")
-    tab.check("[name=method][value=flow]", force=True)
+    tab.check("[name=method][value=flow]")
     link = tab.url
     assert link != address
     tab.goto("about:blank")
@@ -48,14 +48,16 @@ def test_what_was_found_is_said_first(tab, classifier, tmp_path):
     expected = summarize(session, [session.attribution()], blank=True).main
     assert tab.inner_text(".finding") == expected.sentence
     assert tab.inner_text(".evidence") == expected.evidence != ""
-    assert tab.inner_text(".found").endswith(view.document["views"][0]["agreement"])
+    assert tab.is_hidden(".about .notes")  # how methods agree is for those who open it
+    tab.click(".about summary")
+    assert tab.inner_text(".about").endswith(view.document["views"][0]["agreement"])
     slide(tab, "layer", 1)  # what was found there is said, too; agreement is of the first view
     below = find(attnflow.explain(TEXT, classifier, method="rollout", layer=1))
     assert tab.inner_text(".finding") == below.sentence != expected.sentence
-    assert "agrees" not in tab.inner_text(".found")
+    assert "agrees" not in tab.inner_text(".about")
     assert tab.is_hidden(".evidence")
     slide(tab, "layer", 3)
-    tab.check("[name=mode][value=explain]", force=True)
+    tab.check("[name=mode][value=explain]")
     tab.locator(".token").nth(2).click()
     other = find(attnflow.explain(TEXT, classifier, method="rollout", query=2))
     assert tab.inner_text(".finding") == other.sentence != expected.sentence

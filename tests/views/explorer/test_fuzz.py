@@ -28,7 +28,7 @@ CHECKS = (
 OPERATIONS = [
     *[("GET", path) for path in ("/health", "/api/models")],
     *[("POST", f"/api/{name}") for name in ("explain", "scores", "heads", "trace", "blank")],
-    ("POST", "/api/answer"),
+    *[("POST", f"/api/{name}") for name in ("answer", "knockout")],
 ]
 
 

@@ -107,7 +107,7 @@ def test_the_whole_answer_is_shown_at_first(tab, file, found):
     assert sum(shares(tab).values()) == pytest.approx(1)
     assert found_text(tab).startswith(conclude(found))
     drops = [row.drop for row in found.table() if row.drop is not None]
-    assert tab.locator(".drop:not(:empty)").count() == len(drops) == 3
+    assert tab.locator(".drop:visible").count() == len(drops) == 3
     assert tab.is_disabled("#whole-answer")
 
 

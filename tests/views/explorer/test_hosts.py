@@ -39,9 +39,9 @@ def test_what_the_document_lacks_is_fetched(tab, address, classifier):
     open_at(tab, address, text=TEXT)
     found = attnflow.routes(TEXT, classifier, to=6, layer=2, query=4, method="flow")
     slide(tab, "layer", 2)
-    tab.check("[name=mode][value=explain]", force=True)
+    tab.check("[name=mode][value=explain]")
     tab.locator(".token").nth(4).click()
-    tab.check("[name=mode][value=trace]", force=True)
+    tab.check("[name=mode][value=trace]")
     tab.locator(".token").nth(6).click()
     tab.wait_for_function(
         "() => document.querySelector('.graph-card h2').textContent.includes('routes')"
@@ -49,7 +49,7 @@ def test_what_the_document_lacks_is_fetched(tab, address, classifier):
     assert f"{number(found.value)}" in tab.inner_text(".graph-card h2")
     cut = {(e.layer, e.query, e.key): e.capacity for e in found.cut}
     assert drawn(tab, "cut", "capacity") == pytest.approx(cut, abs=1e-6)
-    tab.check("[name=columns][value=heads]", force=True)
+    tab.check("[name=columns][value=heads]")
     tab.wait_for_function("() => document.querySelectorAll('[data-cell]').length === 4 * 11")
 
 
@@ -146,7 +146,7 @@ def test_an_image_is_coloured_by_its_patches(tab, address, models, tmp_path):
         ".patch", "a => a.map(e => [e.style.left, e.style.top].map(parseFloat))"
     )
     assert places[5] == [25, 25]
-    tab.check("[name=mode][value=blank]", force=True)
+    tab.check("[name=mode][value=blank]")
     tab.locator(".patch").nth(5).click()
     tab.wait_for_selector(".prediction li[data-now]")
 
@@ -207,7 +207,7 @@ def test_an_attribution_alone_can_be_explored(tab, classifier, tmp_path):
     np.testing.assert_allclose(strip(tab), of.values, atol=1e-6)
     switch = tab.eval_on_selector_all("[name=method]", "a => a.map(e => [e.value, e.disabled])")
     assert switch == [["rollout", False]]
-    slide(tab, "threshold", 0)
+    slide(tab, "carried", 100)
     edges = drawn(tab, "carried")
     assert edges[(2, 0, 3)] == pytest.approx(of.row(2)[3], abs=1e-6)
     assert edges[(1, 0, 3)] == pytest.approx(of.row(1)[3], abs=1e-6)
@@ -234,9 +234,14 @@ def test_a_text_of_512_tokens_stays_smooth(tab, models, tmp_path):
     assert made.size == 512
     view = attnflow.Exploration(make_document([make_view(made, SERVED)], "rollout"))
     tab.goto("file://" + str(view.save(tmp_path / "long.html")))
+    tab.wait_for_selector(".graph svg")
+    rows = tab.locator(".graph text[data-row]").count()
+    assert 12 <= rows <= 40  # those that carry most
+    assert f"The {rows} of 512 rows" in tab.inner_text(".graph .fold")
+    tab.click(".graph .fold button")
     tab.wait_for_selector(".graph canvas")
     assert tab.locator(".graph svg").count() == 0
-    slide(tab, "threshold", 0)
+    slide(tab, "carried", 100)
     seconds = stopwatch(tab)
     start = seconds()
     drawing = tab.evaluate(
@@ -284,7 +289,7 @@ def test_a_notebook_shows_several_views_that_do_not_meet(tab, tmp_path, monkeypa
     of = attnflow.explain("the keys to the cabinet", "verbs", method="flow")
     values = one.locator(".token").evaluate_all("a => a.map(e => +e.dataset.value)")
     assert values == pytest.approx(list(of.values), abs=1e-6)
-    two.locator("[name=method][value=raw]").check(force=True)
+    two.locator("[name=method][value=raw]").check()
     raw = attnflow.explain("the key to the cabinets", "verbs", method="raw")
     values = two.locator(".token").evaluate_all("a => a.map(e => +e.dataset.value)")
     assert values == pytest.approx(list(raw.values), abs=1e-6)

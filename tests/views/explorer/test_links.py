@@ -16,12 +16,12 @@ def test_the_link_is_copied_or_shown(page):
 
 
 def test_a_link_restores_the_view(page, browser):
-    page.check("[name=method][value=rollout]", force=True)
+    page.check("[name=method][value=rollout]")
     slide(page, "layer", 2)
-    slide(page, "threshold", 7)
-    page.check("[name=columns][value=heads]", force=True)
+    slide(page, "carried", 70)
+    page.check("[name=columns][value=heads]")
     page.locator(".token").nth(5).click()
-    page.check("[name=mode][value=blank]", force=True)
+    page.check("[name=mode][value=blank]")
     page.locator(".token").nth(6).click()
     settle(page)
     seen = (strip(page), drawn(page, "carried"), page.inner_text("#map-title"))
@@ -63,7 +63,7 @@ def test_each_pane_of_a_link_is_restored(tab, file):
         for pane, place in enumerate(places):
             tokens = tab.locator(".pane").nth(pane).locator(".token")
             assert mark in tokens.nth(place).get_attribute("class")
-    tab.check("[name=mode][value=trace]", force=True)
+    tab.check("[name=mode][value=trace]")
     tab.locator(".pane").nth(1).locator(".token").nth(1).click()
     assert "pane=2.3.4&pane=4.1.6" in tab.url
 

@@ -83,7 +83,7 @@ def test_a_method_that_nobody_knows_is_shown(tab, dummy, tmp_path):
     assert tab.is_checked("[name=method][value=dummy]")
     np.testing.assert_allclose(strip(tab), values[2])
     assert accent(tab) == css(SLOTS[5].light)
-    slide(tab, "threshold", 0)
+    slide(tab, "carried", 100)
     assert drawn(tab, "carried") == {(3, 0, 2): 7.0, (2, 2, 2): 7.0, (1, 2, 4): 6.0}
     lines = tab.eval_on_selector_all(
         ".graph [data-carried]", "a => a.map(e => e.attributes.stroke.value)"
@@ -115,7 +115,7 @@ def test_a_method_without_scores_cannot_be_chosen_in_a_file(tab, dummy, tmp_path
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_score_has_the_same_colour_everywhere(page, method, words, theme):
     page.emulate_media(color_scheme=theme)
-    page.check(f"[name=method][value={method}]", force=True)
+    page.check(f"[name=method][value={method}]")
     page.set_checked("#words", words)
     for layer in (1, 3):
         slide(page, "layer", layer)
@@ -127,7 +127,7 @@ def test_the_same_score_has_the_same_colour_everywhere(page, method, words, them
             f"[data-cell^='{layer}/']", "all => all.map(e => getComputedStyle(e).fill)"
         )
         assert tokens == cells
-    page.check("[name=columns][value=heads]", force=True)
+    page.check("[name=columns][value=heads]")
     faded(page)
     shades = page.eval_on_selector_all(
         ".token", "all => all.map(t => [+t.dataset.value, getComputedStyle(t).backgroundColor])"
@@ -142,8 +142,8 @@ def test_the_same_score_has_the_same_colour_everywhere(page, method, words, them
 
 def test_the_explained_position_sets_no_scale(page, classifier):
     of = attnflow.explain(TEXT, classifier, method="rollout", query=3)
-    page.check("[name=method][value=rollout]", force=True)
-    page.check("[name=mode][value=explain]", force=True)
+    page.check("[name=method][value=rollout]")
+    page.check("[name=mode][value=explain]")
     page.locator(".token").nth(3).click()
     others = [at for at, word in enumerate(of.word_ids) if word is not None and at != 3]
     assert f"{number(max(of.row()[others]))} or more" in page.inner_text(".legend")

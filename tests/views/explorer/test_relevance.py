@@ -35,10 +35,10 @@ def test_the_default_comes_first_and_the_papers_methods_beside_it(page, classifi
     offered = page.eval_on_selector_all("#methods [name=method]", "all => all.map(e => e.value)")
     assert offered == ["relevance-flow", "raw", "rollout", "flow"]
     np.testing.assert_allclose(strip(page), attnflow.explain(TEXT, classifier).values, atol=1e-5)
-    for hidden in ("#layer", "#threshold", "#map-card"):
+    for hidden in ("#layer", "#map-card"):
         assert not page.is_visible(hidden)
     for method in offered[1:]:
-        page.check(f"[name=method][value={method}]", force=True)
+        page.check(f"[name=method][value={method}]")
         expected = attnflow.explain(TEXT, classifier, method=method)
         page.wait_for_function(
             "() => document.querySelector('#model-name').innerText.includes('attention')"
@@ -65,6 +65,8 @@ def test_the_graph_draws_the_edges_that_carry_the_word_in_the_colour_of_its_sign
         stroke = page.get_attribute(".graph [data-carried]", "stroke")
         assert stroke == signs[int(found.value > 0)]
         assert page.inner_text(".sentence").replace("\u2068", "") == found.summary
+    assert drawn(page, "edge") == {}
+    page.check("#behind")
     behind = drawn(page, "edge")
     assert behind
     assert all(query != key for _, query, key in behind)  # what stays in place is not drawn
@@ -92,9 +94,9 @@ def test_the_token_where_the_answer_is_read_has_no_routes(page):
 
 def test_a_click_can_trace_or_blank_and_explains_no_other_position(page):
     labels = page.locator("#modes label:visible").all_inner_texts()
-    assert labels == ["trace it", "blank it out"]
-    page.check("[name=method][value=flow]", force=True)
-    assert len(page.locator("#modes label:visible").all_inner_texts()) == 3
+    assert labels == ["trace it", "blank it out", "knock it out", "change it"]
+    page.check("[name=method][value=flow]")
+    assert page.locator("#modes label:visible").nth(1).inner_text() == "explain it"
 
 
 def test_a_saved_page_of_a_review_is_small_and_shows_the_rows_that_matter(tab, tmp_path):

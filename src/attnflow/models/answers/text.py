@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from attnflow.models.capture.spec import CaptureSpec
 
 
+MOST_SAID = 1 << 26  # logits that are kept of a written answer
+
+
 @dataclass(frozen=True, eq=False)
 class TextAnswers:
     """Answers of a causal language model: they go on where the prompt ends."""
@@ -65,6 +68,7 @@ class TextAnswers:
         most = limit(model.network, tokenizer)
         room = writing.length if most is None else min(writing.length, most - len(prompt))
         stopped: int | None = None
+        said: Tensor | None = None
         notices: tuple[str, ...] = ()
         if writing.text is not None:
             ids, notices = join_text(tokenizer, prompt.text, writing.text)
@@ -85,7 +89,9 @@ class TextAnswers:
             options = writing.options(tokenizer, skip_prompt=True)
             inputs = model.inputs([prompt])
             inputs.pop("use_cache", None)
-            made = network.generate(model.network, {**inputs, **options}, room)[len(prompt) :]
+            given = {**inputs, **options}
+            made, said = network.generate_with_logits(model.network, given, room, MOST_SAID)
+            made = made[len(prompt) :]
             generation = model.network.generation_config
             ends = end_tokens(tokenizer, generation) | writing.ends
             ids, stopped = without_ends(made, ends, model.name), cut_at(made, ends, room)
@@ -99,7 +105,8 @@ class TextAnswers:
             name: [*values, *more.get(name, [values[-1]] * len(ids))]
             for name, values in prompt.inputs.items()
         }
-        return join_answer(prompt, answer, **inputs)
+        joined = join_answer(prompt, answer, **inputs)
+        return joined if said is None else replace(joined, said=said[: len(ids)])
 
     def run(self, tokens: Tokens, spec: CaptureSpec) -> AnswerPass:
         """One forward pass; gradients of each token's log-probability are taken on demand.
@@ -112,7 +119,8 @@ class TextAnswers:
         some = model.keeps_some_logits and not spec.readout
         if some:
             inputs["logits_to_keep"] = torch.tensor(before, device=inputs["input_ids"].device)
-        output, capture = network.run(model.network, inputs, spec, [1] * model.depth)
+        said = tokens.said if some else None
+        output, capture = network.run(model.network, inputs, spec, [1] * model.depth, said)
         size = len(tokens)
         if spec.queries is None:
             network.expect(capture.sites, model.depth, (size, size), model.network)

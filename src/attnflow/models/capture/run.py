@@ -42,12 +42,26 @@ def generate(network: torch.nn.Module, inputs: dict[str, Any], length: int) -> l
 
     ``inputs`` may have options of `generate` of transformers, too, which change what is likely.
     """
+    return generate_with_logits(network, inputs, length)[0]
+
+
+def generate_with_logits(
+    network: torch.nn.Module, inputs: dict[str, Any], length: int, most: int = 0
+) -> tuple[list[int], Tensor | None]:
+    """The same, with the logits of each step, ``[step, vocabulary]``, if there are at most so many.
+
+    They are the network's own, before anything changes what is likely.
+    """
+    words = getattr(getattr(network, "config", None), "vocab_size", None) or most + 1
+    some = length * words <= most
     plain = plain_decoding(network, inputs)
     options = {"max_new_tokens": length, "do_sample": False, "num_beams": 1}
-    options |= {"num_return_sequences": 1, "return_dict_in_generate": False}
+    options |= {"num_return_sequences": 1, "return_dict_in_generate": some}
+    options |= {"output_logits": True} if some else {}
     with torch.no_grad():
-        ids = called(in_eval_mode(network), {**plain, **inputs, **options}, "generate")
-    return [int(token) for token in ids[0]]
+        made = called(in_eval_mode(network), {**plain, **inputs, **options}, "generate")
+    logits = torch.cat(made.logits) if some else None
+    return [int(token) for token in (made.sequences if some else made)[0]], logits
 
 
 def called(
@@ -80,16 +94,21 @@ def called(
 
 
 def run(
-    network: torch.nn.Module, inputs: dict[str, Any], spec: CaptureSpec, attends: Sequence[int] = ()
+    network: torch.nn.Module,
+    inputs: dict[str, Any],
+    spec: CaptureSpec,
+    attends: Sequence[int] = (),
+    said: Tensor | None = None,
 ) -> tuple[Any, Capture]:
     """Call the network with its attention captured.
 
-    ``attends`` is how often each layer attends, for what is read off a backward pass.
+    ``attends`` is how often each layer attends, for what is read off a backward pass. ``said`` are
+    the logits that the network is known to give, ``[position, vocabulary]``.
     """
     if spec.reads_backward:
         from attnflow.models.capture.towards import run_backward  # which reads what is here
 
-        return run_backward(network, inputs, spec, attends)
+        return run_backward(network, inputs, spec, attends, said)
     batch = next(iter(inputs.values())).shape[0]
     evaluated = in_eval_mode(network)
     if spec.gradients:

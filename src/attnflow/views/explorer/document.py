@@ -157,7 +157,8 @@ def make_view(
     for shown in methods:
         if _has_routes(shown):
             view["traces"] += _traces(shown, found.key, view["sources"], extent, check)
-    if session.blanking.filler is not None and session.size <= extent.blanks:
+    cheap = session.blanking.known or session.size <= extent.blanks
+    if session.blanking.filler is not None and cheap:
         view["blanked"] = predict_blanked(session, _blanked_apart(session), check)
     return view
 

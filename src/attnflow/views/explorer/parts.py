@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnflow.io.units import split_units
 from attnflow.methods import METHODS
 from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.records.words import word_groups
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
 
 IN_LOGITS = "scores are in logits"
+UNKNOWN = re.compile(r"[\[<|]*unk[\]>|]*", re.IGNORECASE)  # as tokenizers write it
+Spans = Sequence[tuple[int, int]]
 
 
 def model_name(name: str) -> str:
@@ -117,13 +122,37 @@ def predictions(prediction: Prediction | None) -> list[PredictedLabel]:
 
 
 def label_tokens(names: Sequence[str], of: Tokens | Attribution) -> LabelledTokens:
-    """Tokens and words with their labels."""
+    """Tokens and words with their labels, and how they stand in the text where that is known."""
+    spans = getattr(of, "spans", None) if of.segments is None else None
     return {
         "tokens": list(names),
-        "labels": [printable(name) for name in names],
+        "labels": [printable(name) for name in _as_written(names, of.text, spans)],
         "words": None if of.word_ids is None else _words(names, of.word_ids, of.word_texts),
         "segments": None if of.segments is None else list(of.segments),
+        "spans": None if spans is None else [list(span) for span in spans],
+        "sentences": [] if spans is None else _sentences(of.text, spans),
     }
+
+
+def _as_written(names: Sequence[str], text: str, spans: Spans | None) -> list[str]:
+    """The tokens; in place of an unknown one what the text has there."""
+    found = list(names)
+    for at, (start, end) in enumerate(spans or ()):
+        if UNKNOWN.fullmatch(found[at]) and text[start:end].strip():
+            found[at] = text[start:end]
+    return found
+
+
+def _sentences(text: str, spans: Spans) -> list[list[int]]:
+    """The tokens of each sentence; none of a text of one."""
+    starts = [start for start, _ in split_units(text)]
+    found: list[list[int]] = [[] for _ in starts]
+    for at, (start, end) in enumerate(spans):
+        if end > start:
+            first = start + len(text[start:end]) - len(text[start:end].lstrip())
+            found[max(0, bisect_right(starts, first) - 1)].append(at)
+    kept = [positions for positions in found if positions]
+    return kept if len(kept) > 1 else []
 
 
 def _words(names: Sequence[str], ids: Sequence[int | None], texts: Sequence[str]) -> WordGroups:

@@ -120,6 +120,23 @@ class Blanked(TypedDict):
     said: list[PredictedLabel]
 
 
+class KnockedOut(TypedDict):
+    """What the model says without ``removed`` of its ``total`` edges of attention.
+
+    ``before``, ``after`` and ``random`` are how likely it finds ``target``: as it is, without the
+    edges, and without each of some random sets of as many; ``said`` is its prediction without them.
+    """
+
+    removed: int
+    total: int
+    target: str
+    before: float
+    after: float
+    random: list[float]
+    said: list[PredictedLabel]
+    sentence: str
+
+
 class WordGroups(TypedDict):
     """The tokens of each word, in order, and the words' names; a special token is alone."""
 
@@ -192,12 +209,18 @@ class Rule(TypedDict):
 
 
 class LabelledTokens(TypedDict):
-    """Tokens; ``labels`` are the tokens without characters that break a layout."""
+    """Tokens; ``labels`` are the tokens without characters that break a layout.
+
+    An unknown token is labelled by what the text has there. ``spans`` say where tokens start and
+    end in the text, ``sentences`` are the tokens of each sentence of several.
+    """
 
     tokens: list[str]
     labels: list[str]
     words: WordGroups | None
     segments: list[str] | None
+    spans: list[list[int]] | None
+    sentences: list[list[int]]
 
 
 class View(LabelledTokens):

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnflow.pipeline.knockouts import verified
+from attnflow.pipeline.knockouts import knock_out_of, verified
 from attnflow.pipeline.session import Session
 from attnflow.records import FlowTrace
-from attnflow.views.explorer.parts import method_id
-from attnflow.views.explorer.schema import Trace
+from attnflow.records.knockout import Edges
+from attnflow.views.explorer.parts import method_id, predictions
+from attnflow.views.explorer.schema import KnockedOut, Trace
 from attnflow.views.routes import carrying
 from attnflow.views.wording.cuts import main_edges
 from attnflow.views.wording.numbers import as_sentence
@@ -27,6 +28,21 @@ def trace_path(
     """The trace of one score of a session; with ``verify`` its cut is removed from the model."""
     trace = session.trace(method, layer, query, key)
     return to_traces(verified(session, [trace], verify=True) if verify else [trace])[0]
+
+
+def knocked_out(session: Session, edges: Sequence[Edges], random: int) -> KnockedOut:
+    """What a session's model says without all of these edges, and without as many random ones."""
+    (found,) = knock_out_of(session, {"": list(edges)}, random).values()
+    return {
+        "removed": found.removed,
+        "total": found.total,
+        "target": found.target,
+        "before": found.before.probability,
+        "after": found.after.probability,
+        "random": [each.probability for each in found.random],
+        "said": predictions(found.after.prediction),
+        "sentence": as_sentence(found.summary),
+    }
 
 
 def to_traces(traces: Sequence[FlowTrace]) -> list[Trace]:

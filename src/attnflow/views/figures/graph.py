@@ -14,6 +14,7 @@ from attnflow.views.colours import sign_colour
 from attnflow.views.figures import axes
 from attnflow.views.figures.axes import Scale, Theme
 from attnflow.views.kinds import Kind
+from attnflow.views.routes import carrying
 from attnflow.views.wording.names import has_layers, info_of, is_signed, rule_name, signs_note
 from attnflow.views.wording.numbers import number, share
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from attnflow.records import FlowTrace
 
 STRONGEST = 2  # edges of each position: what still reads as lines and not as a smear
-BUDGET = 60  # edges of all other positions together
+BUDGET = 24  # edges of all other positions together, and of all routes but the largest
 STRONGEST_IN_FOCUS = 6
 WIDEST = 5.0  # inches: three panels of a deep model still fit a wide page
 
@@ -188,7 +189,10 @@ def edges(ax: Axes, weights: FloatArray, queries: Sequence[int], lines: Lines) -
 def draw_routes(
     ax: Axes, trace: FlowTrace, tokens: Sequence[str], theme: Theme, *, most: int = 5
 ) -> None:
-    """The flow on every edge in grey, the ``most`` largest routes in colour, the cut dotted."""
+    """The ``most`` largest routes in colour, of the others the strongest edges in grey.
+
+    Of edges that share 90 % of the flow, so many as still read as lines; the cut is dotted.
+    """
     flows = np.asarray(trace.edges)
     depth = trace.layer - trace.to_layer
     largest = float(flows.max(initial=0.0)) or 1.0
@@ -197,8 +201,9 @@ def draw_routes(
         for level, (key, query) in enumerate(_steps(route.positions)):
             carried[level, query, key] += route.amount
     nodes(ax, depth + 1, len(tokens), theme)
+    others = np.where(carrying(trace) & (carried == 0), flows, 0.0)
     grey = Lines(theme.muted, 2, largest, faint=True)
-    edges(ax, np.where(flows > 0.002 * largest, flows, 0), range(len(tokens)), grey)
+    edges(ax, keep_strongest(others, BUDGET), range(len(tokens)), grey)
     colour = Lines(theme.method(trace.method), 3, largest)
     edges(ax, carried, range(len(tokens)), colour)
     _mark_cut(ax, trace, theme)
@@ -210,7 +215,8 @@ def draw_routes(
     coloured = sum(route.amount for route in trace.routes[:most])
     part = coloured / trace.value if trace.value else 0.0
     source = f"{trace.method} {number(trace.value)} to {axes.label(tokens[trace.query])}"
-    legend = f"coloured: the largest routes, {share(part)} of it; grey: the rest"
+    legend = f"coloured: the largest routes, {share(part)} of it"
+    legend += "; grey: the strongest edges of others" if others.any() else ""
     axes.note(ax, f"{source}; {legend}; dots: bottleneck; width: amount", theme)
     axes.remove_frame(ax, theme)
 
@@ -226,16 +232,14 @@ def _mark_cut(ax: Axes, trace: FlowTrace, theme: Theme) -> None:
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
-    base = trace.to_layer
-    lines = [
-        [(edge.layer - base, edge.query), (edge.layer - base - 1, edge.key)] for edge in trace.cut
-    ]
-    largest = max((edge.capacity for edge in trace.cut), default=1.0)
+    base, cut = trace.to_layer, sorted(trace.cut, key=lambda edge: -edge.capacity)[:BUDGET]
+    lines = [[(edge.layer - base, edge.query), (edge.layer - base - 1, edge.key)] for edge in cut]
+    largest = max((edge.capacity for edge in cut), default=1.0)
     ax.add_collection(
         LineCollection(
             lines,
-            colors=[to_rgba(theme.cut, 0.3 + 0.7 * edge.capacity / largest) for edge in trace.cut],
-            linewidths=[0.4 + 1.2 * edge.capacity for edge in trace.cut],
+            colors=[to_rgba(theme.cut, 0.3 + 0.7 * edge.capacity / largest) for edge in cut],
+            linewidths=[0.4 + 1.2 * edge.capacity for edge in cut],
             linestyles=(0, (1.2, 1.6)),
             zorder=4,
         ),

@@ -13,7 +13,7 @@ const STATE = {
   layer: 3,
   words: true,
   ranked: false,
-  threshold: 7,
+  carried: 70,
   columns: "heads",
   compare: "text",
   panes: [
@@ -45,7 +45,7 @@ test("a link is short: the usual is left out, a pane is three numbers", () => {
 });
 
 test("numbers that are none are left out", () => {
-  const { state } = fromHash("#layer=x&threshold=-1&pane=1.x.2-y-3&pane=&pane=.7");
+  const { state } = fromHash("#layer=x&carried=-1&pane=1.x.2-y-3&pane=&pane=.7");
   assert.deepEqual(state, {
     panes: [
       { query: 1, key: null, blank: [2, 3] },

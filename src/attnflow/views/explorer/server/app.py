@@ -109,7 +109,10 @@ def _add_pages(app: FastAPI, sessions: SessionCache, workers: Workers, *, listed
         example = EXAMPLES.get(descriptions[0].name, EXAMPLE)
         best: Rule = {"name": AUTO, "title": "Best for the model"}
         rules = [best, *map(describe_rule, EDGE_RULES)]
-        return requests.Models(models=descriptions, rules=rules, example=example, run=listed)
+        options = requests.form_options()
+        return requests.Models(
+            models=descriptions, rules=rules, options=options, example=example, run=listed
+        )
 
     folder = str(files("attnflow.views.explorer") / "static")
     app.mount("/static", StaticFiles(directory=folder), name="static")

@@ -98,12 +98,22 @@ def check_trace(of: RequestedInput, method: str, layer: int) -> None:
         find_edge_method(method).check_pairs(routes=True)
 
 
+def check_model_heads(of: RequestedInput, heads: Sequence[int]) -> None:
+    """Refuse heads that the model does not have."""
+    _check_within("heads", heads, 0, of.adapter.heads - 1)
+
+
+def check_predicts(of: RequestedInput, what: str) -> None:
+    """Refuse a model that predicts nothing."""
+    if not of.adapter.predicts:
+        msg = f"{of.adapter.name} predicts nothing, so {what} changes nothing"
+        raise InputError(msg)
+
+
 def check_blankable(of: RequestedInput, sets: Sequence[Sequence[int]]) -> None:
     """Refuse positions that can't be blanked, and a model that predicts nothing without them."""
     adapter, tokens = of.adapter, of.tokens
-    if not adapter.predicts:
-        msg = f"{adapter.name} predicts nothing, so blanking a token changes nothing"
-        raise InputError(msg)
+    check_predicts(of, "blanking a token")
     if adapter.has_grid:
         return
     nowhere = -1  # the explained position, which may be excluded, is not known yet

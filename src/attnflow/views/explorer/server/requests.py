@@ -22,6 +22,7 @@ from attnflow.models.answers.pieces import PIECES, SENTENCES
 from attnflow.options.option import options_of, type_name
 from attnflow.options.tables import AnswerOptions, ExplainOptions
 from attnflow.pipeline.request import AUTO
+from attnflow.records.knockout import Edges
 from attnflow.registry import Registry
 from attnflow.views.explorer.schema import Blanked, Rule
 from attnflow.views.explorer.server import checks
@@ -66,6 +67,7 @@ MOST_WRITTEN = 128  # tokens of an answer that a server writes
 MOST_SETS = 64  # sets of tokens that are blanked for one request
 MOST_PARTS = 64  # named parts of a prompt
 MOST_LAYERS = 1000
+MOST_RANDOM = 20  # random sets of edges that are removed for one request
 LONGEST_NAME = 1000  # characters
 SEVERAL_TEXTS = 3  # that a request may have: a text, its pair, an answer
 # Lists end at the first error: each error is an object, and costs more than what is wrong.
@@ -83,6 +85,10 @@ Layers = Annotated[
 ]
 Set = Annotated[list[Position], FailFast(), Field(min_length=1, max_length=1024), Distinct]
 Sets = Annotated[list[Set], FailFast(), Field(min_length=1, max_length=MOST_SETS), Distinct]
+Head = Annotated[int, Field(ge=0, le=10_000, strict=True)]
+SomeLayers = Annotated[list[Layer], FailFast(), Field(max_length=MOST_LAYERS), Distinct]
+SomeHeads = Annotated[list[Head], FailFast(), Field(max_length=MOST_LAYERS), Distinct]
+SomePositions = Annotated[list[Position], FailFast(), Field(max_length=1024), Distinct]
 Parts = Annotated[dict[Name, tuple[Position, Position]], BeforeValidator(_few)]
 
 
@@ -102,7 +108,7 @@ def _name_in(family: Registry[Any], *more: str) -> tuple[AfterValidator, Any]:
 
 Method = Annotated[str, *_name_in(METHODS)]
 AnyMethod = Annotated[str, *_name_in(METHODS, AUTO)]
-Edges = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
+EdgesName = Annotated[str, *_name_in(EDGE_RULES, AUTO)]
 
 
 # What JSON may have for the type of an option.
@@ -115,7 +121,7 @@ WIRE: dict[str, Any] = {
     "TargetSpec": Choice,
     "TargetSpec | Sequence[TargetSpec]": Choice,
     "MethodName": AnyMethod,
-    "EdgesName": Edges,
+    "EdgesName": EdgesName,
 }
 
 
@@ -259,6 +265,81 @@ class BlankRequest(InputRequest):
         super().check_against(of)
 
 
+class EdgeBlock(BaseModel):
+    """Edges of attention: of these layers and heads, what ``queries`` read of ``keys``.
+
+    What is empty is all: all layers, all heads, all other tokens.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    layers: SomeLayers = Field(default=[])
+    heads: SomeHeads = Field(default=[])
+    queries: SomePositions = Field(default=[])
+    keys: SomePositions = Field(default=[])
+
+    @property
+    def edges(self) -> Edges:
+        """As the library has them."""
+        return Edges(
+            self.layers or None, self.heads or None, self.queries or None, self.keys or None
+        )
+
+
+Blocks = Annotated[list[EdgeBlock], FailFast(), Field(min_length=1, max_length=MOST_SETS)]
+
+
+class KnockoutRequest(InputRequest):
+    """Edges of attention to remove from the model, all at once."""
+
+    without: Blocks = Field(description="Sets of edges, whose union is removed.")
+    random: int = Field(
+        5, ge=0, le=MOST_RANDOM, strict=True, description="Sets of as many random edges."
+    )
+
+    def check_against(self, of: RequestedInput) -> None:
+        """Refuse edges that the model does not have, and one that predicts nothing."""
+        for block in self.without:
+            checks.check_layers(of, "layers", block.layers)
+            checks.check_model_heads(of, block.heads)
+            checks.check_positions(of, "queries", block.queries)
+            checks.check_positions(of, "keys", block.keys)
+        checks.check_predicts(of, "removing edges")
+        super().check_against(of)
+
+
+class FormOption(BaseModel):
+    """An option that the page's form has a field for, made of what is declared of it."""
+
+    name: str
+    kind: Literal["flag", "number", "text"]
+    default: bool | int | float | str | None
+    help: str
+    answers: bool = Field(description="Whether requests for whole answers take it, too.")
+
+
+KINDS: dict[str, Literal["flag", "number", "text"]] = {  # of types; others are texts
+    "bool": "flag",
+    **dict.fromkeys(("int", "int | None", "float"), "number"),
+}
+OWN_FIELDS = ("method", "edges", "target", "contrast")  # which the page lets choose in its own way
+
+
+def form_options(table: Any = ExplainOptions, body: type[Body] = InputRequest) -> list[FormOption]:
+    """The options of a table that requests take and that have no field of their own on the page."""
+    return [
+        FormOption(
+            name=name,
+            kind=KINDS.get(type_name(each), "text"),
+            default=body.model_fields[name].default,
+            help=body.model_fields[name].description or "",
+            answers=name in AnswerRequest.taken,
+        )
+        for name, (each, _) in options_of(table).items()
+        if name in body.taken and name not in OWN_FIELDS
+    ]
+
+
 class Model(BaseModel):
     """A model of this server."""
 
@@ -273,10 +354,11 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
-    """The models, fixed when the server started, the edge rules, and an example text."""
+    """The models, fixed when the server started, what they are asked, and an example text."""
 
     models: list[Model]
     rules: list[Rule]
+    options: list[FormOption]
     example: str
     run: bool = Field(description="Whether the texts of a run are listed at /run.")
 

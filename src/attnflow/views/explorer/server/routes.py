@@ -26,7 +26,14 @@ from attnflow.views.explorer.document import (
 )
 from attnflow.views.explorer.extent import SERVED
 from attnflow.views.explorer.generation import GenerationDocument
-from attnflow.views.explorer.schema import Blanked, Document, HeadScores, PackedScores, Trace
+from attnflow.views.explorer.schema import (
+    Blanked,
+    Document,
+    HeadScores,
+    KnockedOut,
+    PackedScores,
+    Trace,
+)
 from attnflow.views.explorer.server import requests
 from attnflow.views.explorer.server.answers import answer_document
 from attnflow.views.explorer.server.bodies import read_body
@@ -35,7 +42,7 @@ from attnflow.views.explorer.server.guard import client_of
 from attnflow.views.explorer.server.limits import ApiError, Job
 from attnflow.views.explorer.server.memory import Shape
 from attnflow.views.explorer.server.sessions import Cost, SessionCache
-from attnflow.views.explorer.traces import trace_path
+from attnflow.views.explorer.traces import knocked_out, trace_path
 
 Task = Callable[[SessionCache, Job], Any]
 Work = Callable[[Session, str | None, Job], Any]
@@ -155,6 +162,16 @@ def trace(body: requests.TraceRequest) -> Task:
         return _merged(shape) + (shape.blanking(RUNS) if body.verify else 0)
 
     return on_session(body, cost, work)
+
+
+@router.post("/knockout", response_model=KnockedOut)
+def knockout(body: requests.KnockoutRequest) -> Task:
+    """What the model says without edges of attention, and without as many random ones."""
+
+    def work(session: Session, _: str | None, __: Job) -> KnockedOut:
+        return knocked_out(session, [block.edges for block in body.without], body.random)
+
+    return on_session(body, lambda shape: shape.blanking(RUNS + body.random), work)
 
 
 @router.post("/blank", response_model=requests.BlankResponse)

@@ -1,4 +1,6 @@
+import { editIn } from "./edit.js";
 import { quote } from "./names.js";
+import { headsOut, wordOut } from "./knockouts.js";
 import { rowOf } from "./panes.js";
 
 const NOT_BLANKABLE = "Special tokens and the predicted position cannot be blanked.";
@@ -6,29 +8,50 @@ const NO_PREDICTION = "The model predicts nothing here, so that blanking a token
 const NOT_IN_FILE =
   "The prediction without these tokens is not in this document; attnflow serve computes it.";
 
+// A server's model runs without edges, where it says something that can change.
+export const canKnockOut = ({ said }, served) => Boolean(served && said.length);
+
+const nameOfUnit = ({ units }, tokens) => units.find((unit) => unit.tokens === tokens).name;
+
 // What can be done with a token. `served`: a server computes what the document lacks.
 export class Actions {
   constructor(store, served, notify) {
-    this.verify = null; // only with a server
+    this.verify = null; // only with a server, as is the next
+    this.explainBeside = null;
+    this.runWithout = null;
+    this.cards = []; // of what is knocked out, one for each pane
     this.store = store;
     this.served = served;
     this.notify = notify;
   }
 
-  click(pane, tokens, asked = this.store.state.mode) {
-    const able = modesOf(pane.method);
+  click(pane, tokens, asked = this.store.state.mode, element = null) {
+    const able = modesOf(pane, this.served);
     const mode = able.includes(asked) ? asked : able[0];
-    if (mode === "trace") this.trace(pane, strongest(pane, tokens));
+    if (mode === "knockout") this.knockOut(pane, wordOut(nameOfUnit(pane, tokens), tokens));
+    else if (mode === "change") this.change(pane, tokens, element);
+    else if (mode === "trace") this.trace(pane, strongest(pane, tokens));
     else if (mode === "explain") this.explain(pane, tokens[0]);
     else this.toggleBlank(pane, tokens);
+  }
+
+  // Whether a click takes attention out of the model.
+  get knocksOut() {
+    return this.store.state.mode === "knockout" && this.runWithout !== null;
+  }
+
+  knockOut(pane, item) {
+    if (!item) this.notify("That a token stays in place is its residual stream, not attention.");
+    else this.cards[pane.at]?.toggle(item);
   }
 
   trace(pane, key, layer) {
     this.store.setPane(pane.at, { key }, layer ? { layer } : {});
   }
 
-  openHeads(layer) {
-    this.store.set({ layer, columns: "heads" });
+  openHeads(pane, layer, head) {
+    if (this.knocksOut) this.knockOut(pane, headsOut(layer, head));
+    else this.store.set({ layer, columns: "heads" });
   }
 
   explain(pane, query, layer) {
@@ -43,6 +66,16 @@ export class Actions {
       return;
     }
     this.store.setPane(at, { query }, layer ? { layer } : {});
+  }
+
+  // Another word in the place of this one, written where it stands.
+  change(pane, tokens, element) {
+    const replace = (words) => {
+      const text = pane.view.textWith(tokens, words);
+      if (text === undefined) this.notify("This token stands for no word of the text.");
+      else this.explainBeside(text);
+    };
+    editIn(element, replace);
   }
 
   toggleBlank({ view, blank, at }, tokens) {
@@ -61,11 +94,16 @@ export class Actions {
   }
 }
 
-// What a click on a token can do: without layers no other position is explained, and without edges
-// nothing is traced.
-export function modesOf({ layered, traced }) {
-  if (layered) return ["trace", "explain", "blank"];
-  return traced ? ["trace", "blank"] : ["blank"];
+// What a click on a token can do: without layers no other position is explained, without edges
+// nothing is traced, and a file can't explain another text.
+export function modesOf({ method: { layered, traced }, view: { data } }, served) {
+  return [
+    ...(layered || traced ? ["trace"] : []),
+    ...(layered ? ["explain"] : []),
+    ...(data.blankable.length || !(layered || traced) ? ["blank"] : []),
+    ...(canKnockOut(data, served) ? ["knockout"] : []),
+    ...(served && data.spans ? ["change"] : []),
+  ];
 }
 
 function strongest(pane, tokens) {

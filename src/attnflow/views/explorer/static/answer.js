@@ -21,10 +21,10 @@ export class AnswerStrip {
   build(answered) {
     this.answered = answered;
     this.buttons = answered.words.map(({ text, rows }) => {
-      const said = `${text.trim() || "blank"}, ${percent(answered.probability(rows))} likely`;
+      const said = `${text.trim() || "blank"}, ${percent(answered.odds(rows))} likely`;
       const label = make("span", {}, text.trim() || "␣");
       const properties = { type: "button", class: "word", dir: "auto", tabIndex: -1 };
-      const likely = percent(answered.probability(rows));
+      const likely = percent(answered.odds(rows));
       return make("button", { ...properties, title: likely, "aria-label": said }, label);
     });
     const pieces = answered.words.flatMap(({ text }, at) => [

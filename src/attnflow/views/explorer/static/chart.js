@@ -17,10 +17,12 @@ export class Chart {
     this.host = host;
     this.actions = actions;
     this.labels = [];
+    this.unfolded = false;
     this.canvas = make("canvas", { role: "img" });
     this.sizer = make("div", { class: "sizer" });
     this.scroller = make("div", { class: "scroller" }, this.sizer);
-    host.replaceChildren(this.scroller);
+    this.below = make("div");
+    host.replaceChildren(this.scroller, this.below);
     this.scroller.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.scroller.addEventListener("pointermove", (event) => this.point(event));
     this.scroller.addEventListener("pointerleave", () => showTip(null, null));
@@ -32,6 +34,14 @@ export class Chart {
       if (this.scroller.clientWidth !== this.width) this.schedule();
     });
     this.observer.observe(host);
+  }
+
+  // Rows that stand for all where a text is long; null where it is short.
+  fold(rows) {
+    this.folded = rows;
+    const focus = this.marked.at(-1);
+    this.moved = this.moved || focus !== this.focus; // bring it into sight
+    this.focus = focus;
   }
 
   get rows() {
@@ -82,13 +92,30 @@ export class Chart {
   render() {
     if (!this.scroller.clientWidth || !this.rows) return;
     const start = performance.now();
-    this.kept = this.printing ? keptRows(this.scores, this.marked) : (this.folded ?? null);
+    const folded = this.unfolded ? null : (this.folded ?? null);
+    this.kept = this.printing ? keptRows(this.scores, this.marked) : folded;
     this.fitTo(this.scroller.clientWidth);
     this.scroller.classList.toggle("crowded", this.crowded);
+    this.scroller.tabIndex = this.crowded ? 0 : -1; // what scrolls is scrolled by keys, too
     this.sizer.style.height = this.kept ? "auto" : `${this.height}px`;
+    this.below.replaceChildren(...paperNote(this, () => this.toggle()));
+    if (this.crowded && this.moved) this.reveal();
+    this.moved = false;
     if (this.crowded) this.renderCanvas();
-    else this.sizer.replaceChildren(this.svg(this.width).node, ...paperNote(this));
+    else this.sizer.replaceChildren(this.svg(this.width).node);
     this.host.dataset.drawMs = (performance.now() - start).toFixed(2);
+  }
+
+  toggle() {
+    Object.assign(this, { unfolded: !this.unfolded, moved: true }).render();
+    this.below.querySelector("button")?.focus();
+  }
+
+  // The row that is traced is in sight.
+  reveal() {
+    const { scrollTop: top, clientHeight: height } = this.scroller;
+    const y = this.y(this.focus);
+    if (y < top + HEAD || y > top + height - HEAD) this.scroller.scrollTop = y - height / 2;
   }
 
   // The whole drawing as SVG, whatever its size: for the page and for files.

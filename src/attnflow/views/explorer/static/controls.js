@@ -9,6 +9,14 @@ const MODES = [
   { value: "trace", label: "trace it", title: "Show how its score came about" },
   { value: "explain", label: "explain it", title: "Explain this position instead" },
   { value: "blank", label: "blank it out", title: "See the prediction without it" },
+  { value: "knockout", label: "knock it out", title: "See the prediction without its attention" },
+  { value: "change", label: "change it", title: "Write another word, and compare both texts" },
+];
+
+const COLUMNS = [
+  { value: "layers", label: "Layers" },
+  { value: "heads", label: "Heads" },
+  { value: "all", label: "All heads" },
 ];
 
 // Everything that changes the state, except the tokens and the drawings.
@@ -21,15 +29,13 @@ export class Controls {
     const on = (id, event, change) =>
       byId(id).addEventListener(event, ({ target }) => store.set(change(target)));
     on("layer", "input", ({ value }) => ({ layer: Number(value) }));
-    on("threshold", "input", ({ value }) => ({ threshold: Number(value) }));
+    on("carried", "input", ({ value }) => ({ carried: Number(value) }));
+    on("behind", "change", ({ checked }) => ({ behind: checked }));
     on("words", "change", ({ checked }) => ({ words: checked }));
     on("ranked", "change", ({ checked }) => ({ ranked: checked }));
     on("compare", "change", ({ value }) => ({ compare: value }));
     document.addEventListener("keydown", (event) => this.shortcut(event));
-    const legend = make("legend", {}, "Click a token to");
-    const modes = make("fieldset", { class: "switch small", id: "modes" }, legend);
-    byId("panes").prepend(modes);
-    this.showMode = makeSwitch(modes, "mode", MODES, (mode) => store.set({ mode }));
+    this.showMode = makeSwitch(byId("modes"), "mode", MODES, (mode) => store.set({ mode }));
   }
 
   // The controls for these inputs: their methods, layers and heads.
@@ -41,16 +47,12 @@ export class Controls {
     }));
     this.picker.build(this.methods);
     showHelp(this.methods);
-    const columns = [
-      { value: "layers", label: "Layers" },
-      { value: "heads", label: "Heads", disabled: !first.data.heads },
-      { value: "all", label: "All heads", disabled: !first.data.heads },
-    ];
     const choose = (value) => this.store.set({ columns: value });
-    this.showColumns = makeSwitch(byId("columns"), "columns", columns, choose);
+    this.showColumns = makeSwitch(byId("columns"), "columns", COLUMNS, choose);
+    byId("columns").hidden = !first.data.heads;
     byId("layer").min = this.served ? 1 : first.lowestLayer;
     byId("layer").max = first.depth;
-    byId("words-field").hidden = !first.data.words;
+    byId("words-field").hidden = !first.data.words?.groups.some((group) => group.length > 1);
     const enabled = this.methods.filter(({ disabled }) => !disabled);
     const others = enabled.map(({ name, label }) => [name, `with ${label}`]);
     const inputs = second || this.served ? [["text", "two inputs"]] : [];
@@ -67,9 +69,11 @@ export class Controls {
     this.showModes(state.mode, panes);
     byId("layer").value = pane.layer;
     byId("layer-shown").textContent = `${pane.layer} of ${pane.view.depth}`;
-    byId("threshold").value = state.threshold;
-    byId("threshold-shown").textContent = `${state.threshold} %`;
-    byId("words").checked = state.words;
+    byId("carried").value = state.carried;
+    byId("carried-shown").textContent = `${state.carried} %`;
+    byId("behind").checked = state.behind;
+    byId("served-keys").hidden = !this.served;
+    byId("words").checked = pane.words;
     byId("ranked").checked = state.ranked;
     byId("compare").value = state.compare;
     const { model, head, rule } = pane.view.data;
@@ -81,9 +85,10 @@ export class Controls {
     byId("table-title").textContent = panes.length > 1 ? "Difference of shares" : "Scores";
     const layered = panes.some(({ method }) => method.layered);
     byId("layer").parentElement.hidden = !layered;
-    byId("threshold").parentElement.hidden = !panes.some(
-      ({ method }) => method.traced && method.layered,
-    );
+    const traced = panes.some(({ method }) => method.traced);
+    byId("carried").parentElement.hidden = !traced;
+    byId("behind-field").hidden = !traced || !(pane.view.attention || pane.view.amounts);
+    byId("behind-name").textContent = pane.method.layered ? "All attention" : "Whole answer";
     byId("map-card").hidden = !layered;
     byId("map-title").textContent = mapTitle(pane, state.columns);
     byId("map-note").textContent = mapNote(panes, state.columns, this.served);
@@ -93,7 +98,7 @@ export class Controls {
   }
 
   showModes(mode, panes) {
-    const able = panes.flatMap(({ method }) => modesOf(method));
+    const able = panes.flatMap((pane) => modesOf(pane, this.served));
     byId("modes")
       .querySelectorAll("label")
       .forEach((label) => {

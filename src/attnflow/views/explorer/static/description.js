@@ -44,7 +44,7 @@ export function graphNote(pane, trace, served) {
     parts.push(`Dashed: the bottleneck, ${cut}, full at ${capacity}.`);
   }
   if (!method.layered) {
-    if (trace) parts.push("Lines: the routes that carry 90 % of it; thin ones, the whole answer.");
+    if (trace) parts.push("Lines: routes that carry 90 % of it, or less.");
     else if (!view.hasRoutes(method, pane.key)) parts.push("The answer is read at this token.");
     else if (view.amounts) parts.push(noTrace(view, served));
     return parts.join(" ");
@@ -68,10 +68,8 @@ function noTrace(view, served) {
 }
 
 // What the colours of signed scores mean.
-export function signsNote({ method, view, columns }) {
-  if (!method.signed || !columns.length) return [];
-  return [`Orange speaks for ${saidOf(view)}, blue against it.`];
-}
+export const signsNote = ({ method, view, columns }) =>
+  method.signed && columns.length ? `Orange speaks for ${saidOf(view)}, blue against it.` : "";
 
 // The heat map's heading, and what is missing in it.
 export function mapTitle({ view, layer, query }, columns) {

@@ -4,35 +4,40 @@ import { rowOf } from "./panes.js";
 
 const edge = (step, query, key, amount) => ({ step, query, key, amount });
 
-// Attention up to a step, strongest first, without edges below a share of the strongest.
-export function attentionEdges(view, upTo, share) {
+const ROUTES = 0.9;
+const ROUNDING = 1e-6;
+const FAINT = 0.1; // of the strongest attention: what is weaker is not drawn
+
+// Attention between tokens up to a step, strongest first; none from a token to itself.
+export function attentionEdges(view, upTo) {
   const { attention } = view;
   if (!attention || !attention.weight.length) return [];
   const { step, query, key, weight } = attention;
-  const least = Math.max(share * weight[0], 1e-9);
+  const least = Math.max(FAINT * weight[0], 1e-9);
   const found = [];
   for (let i = 0; i < weight.length && weight[i] >= least; i += 1) {
-    if (step[i] <= upTo) found.push(edge(step[i], query[i], key[i], weight[i]));
+    if (step[i] <= upTo && query[i] !== key[i])
+      found.push(edge(step[i], query[i], key[i], weight[i]));
   }
   return found;
 }
 
-// The edges that carry the score: the trace of a pair, or the scores of one layer if they end in
-// the layer below.
+// The edges that carry this share of the score: of the trace of a pair, or of the scores of one
+// layer if they end in the layer below.
 export function carriedEdges(pane, share) {
   const { view, method, layer, query, key } = pane;
   const trace = view.trace(method.name, layer, query, key);
-  const least = method.layered ? share : 0; // without layers, the edges are those that matter
-  if (trace)
-    return strongEnough(
-      trace.edges.map((values) => edge(...values)),
-      least,
-    );
+  if (trace) {
+    const edges = trace.edges.map((values) => edge(...values));
+    // Without layers the document has the routes that carry 90 %, of which nothing else is known.
+    if (!method.layered) return mostOf(edges, Math.min(1, share / ROUTES));
+    return mostOf(edges, share, Math.abs(trace.value));
+  }
   if (!method.layered) return []; // an answer is read at this token, or the trace is loading
-  if (!method.reaches_input) return strongEnough(scoreEdges(pane, [layer]), share);
+  if (!method.reaches_input) return mostOf(scoreEdges(pane, [layer]), share);
   if (view.attention) return []; // the trace is missing, or still loading
   // With scores alone, lines as in Figure 1 of the paper.
-  return strongEnough(scoreEdges(pane, view.layers.slice(0, layer)), share);
+  return mostOf(scoreEdges(pane, view.layers.slice(0, layer)), share);
 }
 
 function scoreEdges(pane, layers) {
@@ -46,15 +51,23 @@ function scoreEdges(pane, layers) {
   return edges.sort((a, b) => b.amount - a.amount);
 }
 
-function strongEnough(edges, share) {
-  const least = share * (edges[0]?.amount ?? 0);
-  return edges.filter(({ amount }) => amount >= least && amount > 0);
+// Of edges, the strongest first, those of each step that carry a share of what passes there: of
+// `whole`, where that is known, else of all edges of the step.
+export function mostOf(edges, share, whole) {
+  const sums = new Map();
+  edges.forEach(({ step, amount }) => sums.set(step, (sums.get(step) ?? 0) + amount));
+  const passed = new Map();
+  return edges.filter(({ step, amount }) => {
+    const before = passed.get(step) ?? 0;
+    passed.set(step, before + amount);
+    return amount > 0 && before < (share - ROUNDING) * (whole ?? sums.get(step));
+  });
 }
 
 // What is drawn behind the edges that carry a score: attention up to a step, or what carries most
 // of the answer, for it and against it.
-export const edgesBehind = ({ view, method }, upTo, share) =>
-  method.layered ? attentionEdges(view, upTo, share) : amountEdges(view);
+export const edgesBehind = ({ view, method }, upTo) =>
+  method.layered ? attentionEdges(view, upTo) : amountEdges(view);
 
 function amountEdges({ amounts }) {
   if (!amounts) return [];

@@ -20,23 +20,27 @@ export class Explorer {
     this.table = new ScoreTable(byId("table"), actions);
     this.loading = server && new Loading(server, notify, () => this.update());
     if (server) actions.verify = (index, pane) => this.loading.verify(index, pane);
+    if (server) actions.runWithout = (pane, blocks) => this.loading.knockOut(pane, blocks);
+    this.actions = actions;
     store.subscribe(() => this.update());
   }
 
   // Show other inputs, in the state that a link requests.
-  load(views, document, requested = {}) {
+  load(views, document, requested = {}, before = this.store.state) {
     this.views = views;
+    const inWords = Boolean(document.words) || views[0].isSplit;
+    views.forEach((view) => Object.assign(view, { inWords }));
     byId("view").hidden = false;
     this.controls.build(views);
-    this.store.set(firstState(views, document, this.store.state, requested, this.served));
+    this.store.set(firstState(views, document, before, requested, this.served));
   }
 
   update() {
     if (!this.views.length) return;
     const { state } = this.store;
-    const { threshold, columns } = state;
+    const { carried, behind, columns } = state;
     const panes = panesOf(state, this.views).map((pane) => withColours(pane, columns));
-    this.layout.show(panes, { threshold, columns, served: this.served });
+    this.layout.show(panes, { carried, behind, columns, served: this.served });
     this.table.show(panes, state.ranked);
     this.controls.show(state, panes);
     this.loading?.need(panes, columns);

@@ -6,11 +6,14 @@ export class FindingText {
   constructor() {
     this.sentence = make("p", { class: "finding" });
     this.evidence = make("p", { class: "evidence" });
+    this.warnings = make("div", { class: "notes" });
     this.notes = make("div", { class: "notes" });
-    this.element = make("div", { class: "found" }, this.sentence, this.evidence, this.notes);
+    this.element = make("div", { class: "found" }, this.sentence, this.evidence, this.warnings);
+    const name = make("summary", {}, "More on what was found");
+    this.more = make("details", { class: "about note" }, name, this.notes);
   }
 
-  show({ view, method, layer, query, shared }, more) {
+  show({ view, method, layer, query, shared }) {
     const { agreement, notes = [] } = view.data;
     const here = view.findings.filter((each) => each.layer === layer && each.query === query);
     const by = (name) => here.find((each) => each.method === name);
@@ -27,10 +30,13 @@ export class FindingText {
     this.evidence.textContent = found?.evidence ?? "";
     this.evidence.hidden = !found?.evidence;
     const lines = found ? [...quick, ...found.notes, ...apart, ...agree] : [];
-    const all = [...lines, ...more, ...(shared ? [] : notes)];
-    this.notes.replaceChildren(...all.map((text) => make("p", { class: "note" }, text)));
+    this.notes.replaceChildren(...lines.map(makeNote));
+    this.more.hidden = !lines.length;
+    this.warnings.replaceChildren(...(shared ? [] : notes).map(makeNote));
   }
 }
+
+const makeNote = (text) => make("p", { class: "note" }, text);
 
 function makePart({ text, role }) {
   if (!role) return text;

@@ -1,25 +1,35 @@
 import { byId, make } from "./dom.js";
+import { Options } from "./options.js";
 
 const TEXTS = ["text", "pair", "answer", "other", "target", "contrast", "length"];
 
-// The form of a server's page: model, edges and inputs.
+// The form of a server's page: model, edges and inputs, and options as the server describes them.
 export class Form {
-  constructor({ models, rules, example }, link) {
+  constructor({ models, rules, options, example }, link) {
     this.models = models;
     this.rules = rules;
-    fillSelect("model", models, link.model);
-    fillSelect("edges", rules, link.edges);
-    byId("text").value = link.text ?? example;
-    TEXTS.slice(1).forEach((name) => {
-      byId(name).value = link[name] ?? "";
-    });
+    fillSelect("model", models);
+    fillSelect("edges", rules);
+    byId("text").value = example;
+    this.options = new Options(options);
+    this.fill(link);
     byId("input-form").hidden = false;
+  }
+
+  // What a link asks for; without a text, the one that is there stays.
+  fill(link) {
+    choose("model", this.models, link.model);
+    choose("edges", this.rules, link.edges);
+    TEXTS.forEach((name) => {
+      byId(name).value = link[name] ?? (name === "text" ? byId(name).value : "");
+    });
+    this.options.fill(link);
   }
 
   get values() {
     const value = (name) => byId(name).value;
     const texts = Object.fromEntries(TEXTS.map((name) => [name, value(name)]));
-    return { model: value("model"), edges: value("edges"), ...texts };
+    return { model: value("model"), edges: value("edges"), ...texts, ...this.options.texts };
   }
 
   // What the chosen model can do: reads_text (else images), reads_pairs, has_source, writes.
@@ -36,6 +46,7 @@ export class Form {
       if (this.model.reads_text) submit();
     });
     byId("edges").addEventListener("change", () => submit());
+    this.options.onChange(submit);
     byId("image").addEventListener("change", () => submit());
     byId("input-form").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -69,13 +80,14 @@ export class Form {
   async requests(comparesTexts) {
     const { model, edges, text, pair, answer, other, target, contrast } = this.values;
     const can = this.model;
-    if (!can.reads_text) return [{ model, edges, image: await readImage() }];
+    const options = this.options.given;
+    if (!can.reads_text) return [{ model, edges, ...options, image: await readImage() }];
     const second = can.reads_pairs ? pair : "";
     const more = can.has_source
       ? { answer, pair: second }
       : { ...named({ target, contrast }), pair: second };
     const given = Object.entries(more).filter(([, value]) => value !== "");
-    const first = { model, edges, text, ...Object.fromEntries(given) };
+    const first = { model, edges, text, ...options, ...Object.fromEntries(given) };
     return comparesTexts && other.trim() ? [first, { ...first, text: other }] : [first];
   }
 }
@@ -89,7 +101,8 @@ export function answerRequest(form) {
   if (!writes || !(count > 0 || (!hasSource && answer.trim()))) return null;
   const size = count > 0 ? { generate: Math.min(128, Math.round(count)) } : {};
   const parts = paragraphs(text);
-  return { model, edges, text, ...given, ...size, ...(parts ? { parts } : {}) };
+  const options = form.options?.givenTo("answers");
+  return { model, edges, text, ...options, ...given, ...size, ...(parts ? { parts } : {}) };
 }
 
 // Where paragraphs start and end, in characters, by their first words; nothing for a single one.
@@ -115,11 +128,15 @@ export const named = (fields) =>
     }),
   );
 
-// Options by name, shown by title where they have one; the one that a link names is chosen.
-function fillSelect(id, choices, chosen) {
+// Choices by name, shown by title where they have one.
+function fillSelect(id, choices) {
   const options = choices.map(({ name, title }) => make("option", { value: name }, title ?? name));
   byId(id).replaceChildren(...options);
-  if (choices.some(({ name }) => name === chosen)) byId(id).value = chosen;
+}
+
+// The choice that a link names, or else the first.
+function choose(id, choices, name) {
+  byId(id).value = (choices.find((choice) => choice.name === name) ?? choices[0]).name;
 }
 
 function readImage() {

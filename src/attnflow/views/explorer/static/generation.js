@@ -4,6 +4,7 @@ import { byId, make } from "./dom.js";
 import { inSentence, joinNames, quote } from "./names.js";
 import { digits, percent } from "./numbers.js";
 import { PromptParts } from "./prompt.js";
+import { SentenceTable } from "./outline.js";
 import { Answered, spanFromText, spanToText } from "./written.js";
 
 const MOST_NAMED = 3; // tokens of the prompt in it
@@ -16,6 +17,8 @@ export class GenerationPage {
     this.changed = changed;
     this.strip = new AnswerStrip(byId("answer-words"), (span, stays) => this.choose(span, stays));
     this.prompt = new PromptParts(byId("part-bar"), byId("part-list"));
+    const open = (at) => this.prompt.reveal(at);
+    this.outline = new SentenceTable(byId("outline"), (span) => this.choose(span, true), open);
     byId("whole-answer").addEventListener("click", () => this.choose(this.answered.whole, true));
   }
 
@@ -30,6 +33,15 @@ export class GenerationPage {
     byId("answer-method").textContent = describeMethod(data);
     this.strip.build(this.answered);
     this.prompt.build(this.answered);
+    byId("outline-card").hidden = !this.answered.inSentences;
+    if (this.answered.inSentences) this.outline.show(this.answered);
+    this.update();
+  }
+
+  // The span that a link asks for, or the whole answer.
+  show(requested) {
+    this.span = spanFromText(requested, this.answered.words.length) ?? this.answered.whole;
+    this.pointed = null;
     this.update();
   }
 
@@ -103,11 +115,12 @@ export class GenerationPage {
     const { method } = this.answered.data;
     const found = this.answered.strongest(rows, MOST_TOKENS);
     byId("strongest-card").hidden = !found.length;
-    const rowOfToken = ({ label, part, value }) =>
+    const written = new Set(this.answered.data.answer);
+    const rowOfToken = ({ at, label, part, value }) =>
       make(
         "tr",
         {},
-        make("th", { scope: "row", dir: "auto" }, label),
+        make("th", { scope: "row", dir: "auto" }, written.has(at) ? label : this.link(at, label)),
         make("td", {}, part ?? ""),
         make("td", { class: "number" }, digits(value, method.ratio)),
       );
@@ -117,6 +130,11 @@ export class GenerationPage {
     byId("strongest").replaceChildren(
       make("table", {}, make("thead", {}, make("tr", {}, ...head)), body),
     );
+  }
+
+  // A word that leads to where it stands in the prompt.
+  link(at, label) {
+    return make("button", { type: "button", onclick: () => this.prompt.reveal(at) }, label);
   }
 
   redraw() {

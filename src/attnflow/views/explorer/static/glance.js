@@ -37,7 +37,7 @@ export class Glance {
     const label = `Layer ${layer}, head ${head}: most to ${quote(pane.units[best].name)}`;
     const properties = { type: "button", class: "thumb", title: label, "aria-label": label };
     const chosen = layer === pane.layer ? " chosen" : "";
-    const onclick = () => this.open(layer);
+    const onclick = () => this.open(pane, layer, head);
     return make("button", { ...properties, class: `thumb${chosen}`, onclick }, canvas);
   }
 }

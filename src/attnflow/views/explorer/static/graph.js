@@ -7,7 +7,6 @@ import { rowOf } from "./panes.js";
 import { foldedRows } from "./paper.js";
 import { pick } from "./picking.js";
 
-const BACKGROUND = 4; // background attention needs this many times the threshold to be drawn
 const MOST_DRAWN = 800; // edges of a kind drawn at once, the strongest visible ones
 const MOST_ELEMENTS = 1500; // SVG paths that a browser handles smoothly
 
@@ -18,17 +17,17 @@ export class Graph extends Chart {
     this.route = null;
   }
 
-  show(pane, trace, threshold, title) {
+  show(pane, trace, { carried, behind, title }) {
     const { view, layer } = pane;
     Object.assign(this, { pane, trace, title });
     this.labels = view.names;
     this.scores = rowOf(pane);
     this.marked = [pane.query, pane.key];
     this.step = view.data.ends[layer - 1];
-    this.carried = carriedEdges(pane, threshold / 100);
-    this.behind = edgesBehind(pane, this.step, (BACKGROUND * threshold) / 100);
+    this.carried = carriedEdges(pane, carried / 100);
+    this.behind = behind ? edgesBehind(pane, this.step) : [];
     this.cut = cutEdges(trace);
-    this.folded = foldedRows(pane.method, this.scores, this.marked, this.carried);
+    this.fold(foldedRows(this.scores, this.marked, this.carried));
     this.schedule();
   }
 
@@ -130,7 +129,11 @@ export class Graph extends Chart {
     return pick(this, x, y);
   }
 
-  choose({ kind, at, layer }) {
+  choose({ kind, at, layer, out }) {
+    if (this.actions.knocksOut) {
+      if (out !== undefined) this.actions.knockOut(this.pane, out);
+      return;
+    }
     if (kind === "trace") this.actions.trace(this.pane, at);
     if (kind === "explain" && layer) this.actions.explain(this.pane, at, layer);
   }

@@ -1,9 +1,11 @@
 import { drawNames } from "./axes.js";
 import { Chart } from "./chart.js";
 import { palette, rampOf } from "./colours.js";
+import { headsOut, wordOut } from "./knockouts.js";
 import { quote } from "./names.js";
 import { digits, listed } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
+import { foldedRows } from "./paper.js";
 
 const DIGIT = 0.64; // the width of a digit, of its height
 
@@ -18,6 +20,7 @@ export class HeatMap extends Chart {
     this.marked = [this.unitOf(query), this.unitOf(key)];
     const row = rowOf(pane);
     this.scores = row && unitScores(pane, row);
+    this.fold(foldedRows(this.scores, this.marked));
     const across = byHead ? `heads of layer ${layer}` : "layers";
     const size = `${units.length} rows by ${columns.length} ${across}`;
     this.title = `${method.title} of ${quote(view.names[query])}: ${size}`;
@@ -77,6 +80,8 @@ export class HeatMap extends Chart {
 
   hit(x, y) {
     const row = this.rowAt(y);
+    const out = this.outAt(x, y);
+    if (out) return { out, lines: [out.name, "click to knock it out"] };
     const at = Math.floor((x - this.labelWidth) / this.cellWidth);
     if (row === null || at >= this.columns.length) return null;
     const name = this.labels[row];
@@ -88,7 +93,22 @@ export class HeatMap extends Chart {
     return { row, layer, lines: [`${name} · ${label}`, score] };
   }
 
-  choose({ row, layer }) {
+  // What a click knocks out: a layer or head by its name, a word, or a word for one of these.
+  outAt(x, y) {
+    if (!this.actions.knocksOut) return null;
+    const row = this.rowAt(y);
+    const column = this.columns[Math.floor((x - this.labelWidth) / this.cellWidth)];
+    const isHead = this.chosen === null;
+    const place = column && (isHead ? [this.pane.layer, column.id] : [column.id]);
+    if (row === null) return column ? headsOut(place[0], place[1] ?? null) : null;
+    return wordOut(this.labels[row], this.pane.units[row].tokens, ...(place ?? []));
+  }
+
+  choose({ row, layer, out }) {
+    if (this.actions.knocksOut) {
+      this.actions.knockOut(this.pane, out);
+      return;
+    }
     this.actions.trace(this.pane, this.pane.units[row].tokens[0], layer);
   }
 }

@@ -1,6 +1,9 @@
 import { rampOf } from "./colours.js";
+import { signsNote } from "./description.js";
 import { make } from "./dom.js";
-import { listed, unitOf } from "./numbers.js";
+import { listed, points, unitOf } from "./numbers.js";
+import { changesOf } from "./removal.js";
+import { isolate } from "./names.js";
 
 const STEPS = 12;
 const MORE = 4; // times the top: about the strongest colour
@@ -18,11 +21,15 @@ export class Legend {
       mark("blanked", "blanked out"),
     ];
     this.picture = make("span", {}, "over the picture, from the lowest score");
+    this.signs = make("span", {});
+    this.change = make("span", { class: "mark" }, make("i", { class: "change-bar" }), make("span"));
     const scale = make("span", { class: "scale" }, this.name, this.low, this.bar, this.high);
-    this.element = make("div", { class: "legend note" }, scale, this.picture, ...this.marks);
+    const parts = [scale, this.picture, this.signs, this.change, ...this.marks];
+    this.element = make("div", { class: "legend note" }, ...parts);
   }
 
-  show({ view, ratio, method, top, power, blank }) {
+  show(pane) {
+    const { view, ratio, method, top, power, blank } = pane;
     const ramp = rampOf(method);
     const least = method.signed ? -1 : 0;
     const steps = Array.from({ length: STEPS + 1 }, (_, i) => least + ((1 - least) * i) / STEPS);
@@ -38,11 +45,24 @@ export class Legend {
     this.picture.hidden = !view.data.grid;
     this.high.textContent = `${listed(top, power, ratio)}${unit} or more`;
     this.element.firstChild.hidden = !view.hasScores(method.name);
+    this.signs.textContent = signsNote(pane);
+    const { most } = changesOf(pane);
+    this.change.hidden = !most;
+    this.change.lastChild.textContent = changeNote(pane, most);
     const [traced, explained, blanked] = this.marks;
     traced.hidden = !method.layered && !method.traced;
     explained.hidden = !method.layered;
     blanked.hidden = !blank.length;
   }
+}
+
+// What the bars below words are.
+function changeNote({ view, words }, most) {
+  const [said] = view.data.said;
+  const unit = words ? "word" : "token";
+  const what = said && `P(${isolate(said.label)}) without the ${unit}`;
+  const largest = `${points(most).slice(1)} points`;
+  return `${what}: orange if it falls, blue if it rises, by ${largest} at most`;
 }
 
 function mark(name, text) {

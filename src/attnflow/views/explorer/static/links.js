@@ -5,7 +5,7 @@ const INPUTS = ["model", "edges", "text", "pair", "answer", "length", "other", "
 // Parts of a link that were not followed, as they stand in it. `requested` and `extra` are what the
 // link says, `state` is what is shown of it.
 export function ignoredParts({ requested, extra }, state, views, values = {}) {
-  const unknown = Object.keys(extra).filter((name) => !INPUTS.includes(name));
+  const unknown = Object.keys(extra).filter((name) => !INPUTS.includes(name) && !(name in values));
   const differs = ["method", "layer", "compare", "mode"].filter(
     (name) => requested[name] && requested[name] !== state[name],
   );

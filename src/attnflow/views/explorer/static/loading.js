@@ -1,4 +1,8 @@
 import { wasCancelled } from "./client.js";
+import { rowOf, unitScores } from "./panes.js";
+import { unknownRemovals } from "./removal.js";
+
+const AT_A_TIME = 32; // words that are taken out for one request
 
 // Requests what is shown and not loaded yet; `onLoad` is called for every response.
 export class Loading {
@@ -17,7 +21,8 @@ export class Loading {
     });
   }
 
-  requests({ view, method, map, layer, query, key, blank }, columns) {
+  requests(pane, columns) {
+    const { view, method, map, layer, query, key, blank } = pane;
     const { server } = this;
     const { name } = method;
     const shown = { layers: [], heads: [layer], all: view.layers }[columns] ?? [];
@@ -47,9 +52,35 @@ export class Loading {
         kind: "blank",
         args: blank,
         missing: !view.without(blank),
-        start: (kind) => server.blank(view, blank, kind),
+        start: (kind) => server.blank(view, [blank], kind),
+      },
+      {
+        kind: "removals",
+        args: [pane.words],
+        missing: Boolean(view.row(name, layer, query)) && unknownRemovals(pane).length > 0,
+        start: (kind) => this.removals(pane, kind),
       },
     ];
+  }
+
+  // What the model says without each word, those with the highest scores first.
+  async removals(pane, kind) {
+    const row = rowOf(pane);
+    const sets = unknownRemovals(pane, row && unitScores(pane, row));
+    for (let first = 0; first < sets.length; first += AT_A_TIME) {
+      await this.server.blank(pane.view, sets.slice(first, first + AT_A_TIME), kind);
+      this.onLoad();
+    }
+  }
+
+  // What the model says without blocks of edges; nothing where that fails.
+  async knockOut({ view, at }, without) {
+    try {
+      return await this.server.send("knockout", view, { without }, `knockout/${at}`);
+    } catch (error) {
+      if (!wasCancelled(error)) this.notify(error.message, true);
+      return null;
+    }
   }
 
   // What the model says without the cut of a pane's trace.

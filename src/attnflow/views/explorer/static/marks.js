@@ -1,12 +1,14 @@
 import { palette } from "./colours.js";
 import { edgeName } from "./edges.js";
 
+export const MOST_CUT = 30; // edges of a bottleneck that are drawn
+
 // What is marked in a graph: the bottleneck, and where a score starts and ends.
 
 export function drawCut(graph, surface, span) {
   const colour = palette().cut;
   const widest = Math.max(...graph.cut.map((e) => e.amount));
-  const visible = graph.inSight(graph.cut, span);
+  const visible = graph.inSight(graph.cut.slice(0, MOST_CUT), span);
   const crowd = Math.min(1, Math.sqrt(80 / (visible.length + 1)) + 0.2);
   visible.forEach((e) => {
     const share = e.amount / widest;

@@ -42,3 +42,17 @@ export function runsOf(positions) {
 export function spanOf({ first, last }, columns) {
   return first === last ? columns[first] : `${columns[first]}–${columns[last].replace(/^L/, "")}`;
 }
+
+// Whether most of a text is written from right to left.
+export function isRightToLeft(text) {
+  const letters = text.match(/\p{L}/gu) ?? [];
+  return letters.filter((letter) => RIGHT_TO_LEFT.test(letter)).length > letters.length / 2;
+}
+
+const GLUE = "\u2060"; // no line begins with a full stop
+
+// What stands before a word in its text.
+export function gapBefore({ joined, label }) {
+  if (!joined) return " ";
+  return /^\p{P}+$/u.test(label) ? GLUE : "";
+}

@@ -59,8 +59,11 @@ function plain(value) {
   return `${value < 0 ? "−" : ""}${size.toFixed(places)}`;
 }
 
-export const percent = (share) =>
-  `${(100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 2 : 1)} %`;
+export function percent(share) {
+  const size = Math.abs(share);
+  const places = share > 0.9995 || size < 0.0005 ? 2 : 1;
+  return `${share < 0 ? "−" : ""}${(100 * size).toFixed(places)} %`;
+}
 
 // A difference of two shares in points, with its sign; what rounds to nothing is neither more nor
 // less.

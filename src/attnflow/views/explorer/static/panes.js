@@ -16,7 +16,7 @@ export function panesOf(state, views) {
 
 // A method without layers has scores of the output alone: the last layer, at the view's position.
 function makePane(state, view, at, method = view.method(state.method)) {
-  const words = state.words && Boolean(view.data.words);
+  const words = Boolean((state.words ?? view.inWords) && view.data.words);
   const pane = state.panes[at];
   return {
     ...pane,
@@ -56,7 +56,7 @@ export function firstState(views, document, state, requested, served) {
     panes: views.map((view, at) => firstPane(view, requested.panes?.[at])),
     compare: comparable.includes(compare) ? compare : "",
     mode: CLICK_MODES.includes(requested.mode) ? requested.mode : state.mode,
-    words: Boolean(requested.words ?? state.words) && Boolean(first.data.words),
+    words: requested.words ?? state.words,
   };
 }
 

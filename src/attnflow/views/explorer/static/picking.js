@@ -1,4 +1,6 @@
+import { HEAD } from "./axes.js";
 import { attentionOn, edgeName } from "./edges.js";
+import { edgesOut, headsOut, wordOut } from "./knockouts.js";
 import { inSentence, quote } from "./names.js";
 import { digits } from "./numbers.js";
 
@@ -7,22 +9,48 @@ const NEAR = 6; // pixels within which an edge or a node is hit
 // What is at (x, y) of a graph: the lines of its tooltip, and what a click on it does.
 export function pick(graph, x, y) {
   const row = graph.rowAt(y);
-  if (row === null) return null;
-  if (x < graph.labelWidth) return tracing(row, [graph.labels[row], "click to trace it"]);
   const step = Math.round((x - graph.x(0)) / (graph.x(1) - graph.x(0)));
   const exists = step >= 0 && step < graph.pane.view.data.columns.length;
+  if (row === null) return y < HEAD && exists && step ? pickColumn(graph, step) : null;
+  if (x < graph.labelWidth) {
+    const name = graph.labels[row];
+    return { ...tracing(row, [name, clickTo(graph, "trace it")]), out: wordOut(name, [row]) };
+  }
   const distance = Math.hypot(x - graph.x(step), y - graph.y(row));
   if (exists && distance <= NEAR + 1) return pickNode(graph, step, row);
   const found = nearestEdge(graph, x, y);
   return found && describeEdge(graph, found);
 }
 
+// What a click does: knock out, or else what it does in other modes.
+const clickTo = ({ actions }, what) => `click to ${actions.knocksOut ? "knock it out" : what}`;
+
+function pickColumn({ actions, pane }, step) {
+  const layer = pane.view.data.ends.indexOf(step) + 1;
+  if (!actions.knocksOut || !layer) return null;
+  return {
+    kind: "column",
+    lines: [`Layer ${layer}`, "click to knock it out"],
+    out: headsOut(layer, null),
+  };
+}
+
 const tracing = (at, lines) => ({ kind: "trace", at, lines });
 
-function pickNode({ labels, pane }, step, row) {
+function pickNode(graph, step, row) {
+  const { labels, pane, actions } = graph;
   const { columns, ends } = pane.view.data;
   const name = labels[row];
-  if (step === 0) return tracing(row, [name, "input; click to trace it"]);
+  if (actions.knocksOut && step) {
+    const layer = ends.findIndex((end) => step <= end) + 1;
+    const blocks = [{ layers: [layer], queries: [row] }];
+    const out = { name: `what ${name} reads in layer ${layer}`, blocks };
+    return { kind: "node", lines: [out.name, "click to knock it out"], out };
+  }
+  if (step === 0) {
+    const lines = [name, `input; ${clickTo(graph, "trace it")}`];
+    return { ...tracing(row, lines), out: wordOut(name, [row]) };
+  }
   if (!pane.method.layered) return { kind: "node", lines: [`${name} at ${columns[step]}`] };
   const layer = ends.indexOf(step) + 1; // 0: a step within a layer, which can't be explained
   const lines = [`${name} at ${columns[step]}`, ...(layer ? ["click to explain it"] : [])];
@@ -82,5 +110,6 @@ function describeEdge(graph, edge) {
   if (weight !== undefined) lines.push(`${made} ${digits(weight)}`);
   const cut = graph.cut.find((other) => edgeName(other) === edgeName(edge));
   if (cut) lines.push(`bottleneck: full at ${digits(cut.amount)}`);
-  return method.reaches_input ? { kind: "edge", lines } : tracing(edge.key, lines);
+  const out = edgesOut(pane, [edge]);
+  return { ...(method.reaches_input ? { kind: "edge", lines } : tracing(edge.key, lines)), out };
 }

@@ -1,5 +1,6 @@
 import { make } from "./dom.js";
 import { digits, percent } from "./numbers.js";
+import { sourcesFirst } from "./written.js";
 
 const OPEN_TOKENS = 120; // of a prompt whose parts are all open at first
 const [NARROWEST, THINNEST] = [0.12, 0.004]; // shares with room for a name, and for a line
@@ -26,7 +27,8 @@ export class PromptParts {
         element.classList.add("plain");
       });
     this.list.classList.toggle("with-drops", Boolean(data.drops));
-    this.list.replaceChildren(...this.sections.map(({ element }) => element));
+    const ordered = sourcesFirst(this.sections.map(({ part, element }) => ({ ...part, element })));
+    this.list.replaceChildren(...ordered.map(({ element }) => element));
   }
 
   section(part, open) {
@@ -40,7 +42,8 @@ export class PromptParts {
     });
     const meter = make("span", { class: "meter", "aria-hidden": "true" }, make("i"));
     const value = make("span", { class: "number" });
-    const drop = make("span", { class: "number drop" });
+    const fall = make("span", { class: "meter" }, make("i"));
+    const drop = make("span", { class: "drop" }, fall, make("span", { class: "number" }));
     const name = make("span", { class: "name" }, part.name);
     // A part that is called what it is needs no label.
     const role = part.drop !== null && part.role !== part.name ? part.role : "";
@@ -59,9 +62,11 @@ export class PromptParts {
       meter.firstChild.style.width = `${(100 * size).toFixed(2)}%`;
       meter.firstChild.classList.toggle("against", row.score < 0);
       value.textContent = row.share === null ? digits(row.score, method.ratio) : percent(row.share);
-      drop.textContent = row.without && `${row.without} without it`;
+      drop.hidden = !row.without;
+      drop.firstChild.hidden = !row.without.endsWith("%"); // odds of two answers have no bar
+      drop.firstChild.firstChild.style.width = `${Number.parseFloat(row.without)}%`;
+      drop.lastChild.textContent = row.without && `${row.without} without it`;
       element.dataset.share = row.share ?? "";
-      element.dataset.score = row.score;
       element.dataset.score = row.score;
     });
     this.spans.forEach((span, at) => {
@@ -81,7 +86,7 @@ export class PromptParts {
     const shared = table.every(({ share }) => share !== null);
     this.bar.hidden = !shared;
     if (!shared) return;
-    const pieces = table
+    const pieces = sourcesFirst(table)
       .filter(({ share }) => share > THINNEST)
       .map(({ name, share, at }) => {
         const colour = ramp(share);
@@ -101,6 +106,16 @@ export class PromptParts {
     element.open = true;
     element.scrollIntoView({ block: "nearest" });
     element.firstChild.focus();
+  }
+
+  // A token of the prompt comes into sight, and is marked until another one is.
+  reveal(at) {
+    const span = this.spans[at];
+    if (!span) return;
+    span.closest("details").open = true;
+    this.list.querySelector(".found-here")?.classList.remove("found-here");
+    span.classList.add("found-here");
+    span.scrollIntoView({ block: "center" });
   }
 }
 

@@ -1,8 +1,9 @@
 import { align } from "./align.js";
 import { make } from "./dom.js";
 import { isolate } from "./names.js";
-import { direction, listed, percent, points, speaks, unitOf } from "./numbers.js";
+import { listed, percent, points, speaks, unitOf } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
+import { changeWithout } from "./removal.js";
 
 // The rows of the table, with the values they are sorted by; null if scores are not loaded yet.
 
@@ -15,11 +16,12 @@ export function singleRows(pane, trace) {
   const part = sharesOf(values);
   const top = Math.max(...values.map(Math.abs)) || 1;
   const [predicted] = view.data.said;
-  const changes = units.map(({ tokens }) => changeWithout(view, tokens, predicted));
+  const changes = units.map(({ tokens }) => changeWithout(view, tokens));
   const blanks = changes.some((change) => change !== undefined);
   const seconds = secondScores(pane) ?? values.map(() => 0);
   const rows = units.map((unit, index) => ({
     order: [hasSigns ? Math.abs(values[index]) : values[index], seconds[index]],
+    isTraced: unit.tokens.includes(key),
     make: () => {
       const onclick = () => trace(pane, unit.tokens[0]);
       const width = `${(100 * Math.max(0, values[index])) / top}%`;
@@ -58,13 +60,6 @@ function secondScores(pane) {
   return row && unitScores(pane, row);
 }
 
-// By how much the predicted probability changes without these tokens, if that is known.
-function changeWithout(view, tokens, predicted) {
-  if (!predicted || !tokens.every((at) => view.canBlank(at))) return undefined;
-  const now = view.without(tokens)?.find(({ label }) => label === predicted.label);
-  return now && now.probability - predicted.probability;
-}
-
 // A label that is no longer among the first has fallen by this at least; empty if nothing is known.
 function atMost(view, tokens, { probability }) {
   const last = tokens.every((at) => view.canBlank(at)) && view.without(tokens)?.at(-1);
@@ -94,7 +89,7 @@ export function pairRows(panes) {
         {},
         rowName(names[0] === names[1] ? names[0] : names.join(" · ")),
         ...pair.map((index, side) => shareCell(sides[side][index])),
-        make("td", { class: "bars" }, divergingBar(gaps[at], widest)),
+        make("td", { class: "bars gap" }, divergingBar(gaps[at], widest)),
         changeCell(gaps[at], "–"),
       );
       if (gaps[at] !== undefined) line.dataset.gap = gaps[at];
@@ -128,7 +123,7 @@ const shareCell = (share) =>
 
 function changeCell(change, unknown) {
   if (change === undefined) return make("td", { class: "number" }, unknown);
-  return make("td", { class: `number ${direction(change)}` }, points(change));
+  return make("td", { class: "number" }, points(change));
 }
 
 function removalCell(change, unknown) {

@@ -65,8 +65,8 @@ export class Server {
     view.addTrace(await this.ask("trace", view, method, asked, kind));
   }
 
-  async blank(view, positions, kind) {
-    const { blanked } = await this.send("blank", view, { sets: [positions] }, kind);
+  async blank(view, sets, kind) {
+    const { blanked } = await this.send("blank", view, { sets }, kind);
     blanked.forEach((entry) => view.addBlanked(entry));
   }
 }

@@ -6,16 +6,17 @@ export const INITIAL = {
   method: null,
   layer: 0,
   mode: "trace",
-  words: false,
-  threshold: 3,
+  words: null,
+  carried: 90,
+  behind: false,
   columns: "layers",
   compare: null,
   ranked: true,
   panes: [],
 };
-export const CLICK_MODES = ["trace", "explain", "blank"];
-const NUMBERS = ["layer", "threshold"];
-const FLAGS = ["words", "ranked"];
+export const CLICK_MODES = ["trace", "explain", "blank", "change", "knockout"];
+const NUMBERS = ["layer", "carried"];
+const FLAGS = ["words", "ranked", "behind"];
 
 export class Store {
   constructor() {
@@ -29,7 +30,7 @@ export class Store {
 
   set(change) {
     this.state = { ...this.state, ...change };
-    this.listeners.forEach((listener) => listener(this.state));
+    this.listeners.forEach((listener) => listener(this.state, Object.keys(change)));
   }
 
   // Change one of the panes, and perhaps more.

@@ -1,13 +1,18 @@
-import { rampOf } from "./colours.js";
+import { rampOf, signColour } from "./colours.js";
 import { make } from "./dom.js";
-import { digits } from "./numbers.js";
+import { placePatches } from "./picture.js";
+import { gapBefore, isRightToLeft } from "./names.js";
+import { digits, points } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
+import { changesOf } from "./removal.js";
+import { Sentences } from "./sentences.js";
 
 const MARKS = { traced: "traced", explained: "explained", blanked: "blanked out" };
 const MANY = 64; // animating hundreds of colours is slow
 const PATCH_ALPHA = 0.75; // of the strongest patch: the image stays visible below it
 
-// The tokens of an input, or the patches of its image, coloured by score.
+// The text of an input, or the patches of its image, coloured by score. A bar below a word is how
+// the prediction changes without it.
 export class Strip {
   constructor(actions) {
     this.actions = actions;
@@ -22,63 +27,50 @@ export class Strip {
 
   show(pane) {
     const isNew = this.pane?.units !== pane.units || this.pane?.view !== pane.view;
+    const isMoved = isNew || this.pane.key !== pane.key;
     this.pane = pane;
     if (isNew) this.build(pane);
     this.colour(pane);
+    if (isMoved) this.reveal(pane);
   }
 
-  build({ view, units }) {
-    const { segments, grid, key } = view.data;
-    this.strip.replaceChildren();
+  build(pane) {
+    const { view, units } = pane;
+    const { grid, text } = view.data;
+    this.strip.dir = isRightToLeft(text) ? "rtl" : "ltr";
     this.strip.classList.toggle("still", units.length > MANY);
-    this.picture.replaceChildren();
+    this.buttons = units.map((unit) => this.makeButton(unit, view.data));
     this.picture.hidden = !grid;
+    this.picture.replaceChildren();
+    if (grid) placePatches(this.picture, this.buttons, view.data);
+    this.sentences = Sentences.of(pane, this.buttons);
+    this.strip.replaceChildren(...(this.sentences?.build() ?? this.line(pane)));
+    const at = units.findIndex((unit) => unit.tokens.includes(pane.key));
+    this.focusable(Math.max(0, at));
+  }
+
+  // Words with the blanks between them, and the names of the parts that they are of.
+  line({ view, units }) {
+    const { segments } = view.data;
     let last = null;
-    this.buttons = units.map((unit) => {
-      const button = this.makeButton(unit);
+    return units.flatMap((unit, at) => {
       const segment = segments?.[unit.tokens[0]] ?? null;
-      const isPatch = segment === "patch";
-      button.classList.toggle("patch", isPatch);
-      const isNamed = !isPatch && segment !== null && segment !== "special";
-      if (isNamed && segment !== last) {
-        this.strip.append(make("span", { class: "segment" }, segment));
-      }
-      (isPatch ? this.picture : this.strip).append(button);
+      if (segment === "patch") return [];
+      const isNamed = segment !== null && segment !== "special" && segment !== last;
       if (segment !== "special") last = segment;
-      return button;
+      const name = isNamed ? [make("span", { class: "segment" }, segment)] : [];
+      return [...name, gapBefore(unit), this.buttons[at]];
     });
-    if (grid) this.placePatches(view.data);
-    this.focusable(
-      Math.max(
-        0,
-        units.findIndex((unit) => unit.tokens.includes(key)),
-      ),
-    );
   }
 
-  makeButton({ label, tokens }) {
-    const onclick = () => this.actions.click(this.pane, tokens);
+  makeButton({ label, tokens }, { segments, ordinary }) {
+    const onclick = (event) =>
+      this.actions.click(this.pane, tokens, undefined, event.currentTarget);
     const properties = { type: "button", class: "token", dir: "auto", tabIndex: -1, onclick };
-    return make("button", properties, make("span", {}, label));
-  }
-
-  placePatches({ grid, image }) {
-    const [left, top, right, bottom] = grid.box;
-    const [width, height] = [(right - left) / grid.columns, (bottom - top) / grid.rows];
-    const heard = grid.seconds !== null;
-    const alt = `The ${heard ? "sound" : "image"} that was explained`;
-    if (image) this.picture.prepend(make("img", { src: image, alt }));
-    this.picture.classList.toggle("empty", !image);
-    this.picture.classList.toggle("sound", heard);
-    const patches = this.buttons.filter((button) => button.classList.contains("patch"));
-    patches.forEach((button, i) => {
-      const [along, column] = [Math.floor(i / grid.columns), i % grid.columns];
-      const row = heard ? grid.rows - 1 - along : along; // low frequencies are below
-      button.style.left = `${100 * (left + width * column)}%`;
-      button.style.top = `${100 * (top + height * row)}%`;
-      button.style.width = `${100 * width}%`;
-      button.style.height = `${100 * height}%`;
-    });
+    const button = make("button", properties, make("span", {}, label));
+    button.classList.toggle("patch", segments?.[tokens[0]] === "patch");
+    button.classList.toggle("special", !tokens.some((at) => ordinary.includes(at)));
+    return button;
   }
 
   colour(pane) {
@@ -86,6 +78,7 @@ export class Strip {
     const values = row && unitScores(pane, row);
     const ramp = rampOf(pane.method);
     const least = values ? Math.min(...values) : 0;
+    const { changes, most } = changesOf(pane);
     this.buttons.forEach((button, index) => {
       const value = values?.[index];
       const colour = ramp((value ?? 0) / pane.top);
@@ -97,11 +90,15 @@ export class Strip {
           : Math.min(1, ((value ?? least) - least) / (pane.top - least || 1));
         button.style.setProperty("--alpha", (PATCH_ALPHA * share).toFixed(3));
       } else button.style.setProperty("color", colour.ink);
-      this.describe(button, pane.units[index], value);
+      const change = changes[index];
+      button.style.setProperty("--change", (Math.abs(change ?? 0) / most || 0).toFixed(3));
+      button.style.setProperty("--sign", signColour(-(change ?? 0)));
+      this.describe(button, pane.units[index], value, change);
     });
+    this.sentences?.colour(pane);
   }
 
-  describe(button, { tokens, label, name: full }, value) {
+  describe(button, { tokens, label, name: full }, value, change) {
     const { ratio, method, key, query, blank } = this.pane;
     const marks = {
       traced: (method.layered || method.traced) && tokens.includes(key),
@@ -113,25 +110,40 @@ export class Strip {
     const unit = method.unit && ` ${method.unit}`;
     const known = `${method.title} ${value === undefined ? "" : digits(value, ratio)}${unit}`;
     const score = value === undefined ? "not computed" : known;
-    const named = [label, score, ...words.map((name) => MARKS[name])];
+    const without = change === undefined ? [] : [`Δ P ${points(change)} points without it`];
+    const named = [label, score, ...without, ...words.map((name) => MARKS[name])];
     button.setAttribute("aria-label", named.join(", "));
     button.setAttribute("aria-pressed", String(marks.traced));
-    button.title = `${full} · ${score}`;
+    button.title = [full, score, ...without].join(" · ");
     button.dataset.value = value ?? "";
+    button.dataset.change = change ?? "";
+  }
+
+  // The word that is traced is in sight, wherever in a long text it is.
+  reveal({ units, key }) {
+    const button = this.buttons[units.findIndex(({ tokens }) => tokens.includes(key))];
+    if (!button || button.classList.contains("patch")) return;
+    this.sentences?.open(button);
+    const { strip } = this;
+    const [inner, outer] = [button, strip].map((each) => each.getBoundingClientRect());
+    const [above, below] = [inner.top - outer.top, inner.bottom - outer.bottom];
+    if (above < 0 || below > 0) strip.scrollTop += above - strip.clientHeight / 2;
   }
 
   press(event) {
     const at = this.buttons.indexOf(document.activeElement);
-    if (at < 0) return;
+    if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
     const last = this.buttons.length - 1;
-    const moves = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: last };
+    const [right, left] = this.strip.dir === "rtl" ? [-1, 1] : [1, -1];
+    const moves = { ArrowRight: at + right, ArrowLeft: at + left, Home: 0, End: last };
     if (event.key in moves) {
       event.preventDefault();
       this.focusable(Math.min(last, Math.max(0, moves[event.key]))).focus();
     }
-    const mode = { t: "trace", e: "explain", b: "blank" }[event.key];
-    if (!mode || event.ctrlKey || event.metaKey || event.altKey) return;
-    this.actions.click(this.pane, this.pane.units[at].tokens, mode);
+    const mode = { t: "trace", e: "explain", b: "blank", k: "knockout", c: "change" }[event.key];
+    if (!mode) return;
+    event.preventDefault();
+    this.actions.click(this.pane, this.pane.units[at].tokens, mode, this.buttons[at]);
   }
 
   // One token is reached by the tab key, the others by arrows from there.
@@ -139,6 +151,7 @@ export class Strip {
     this.buttons.forEach((button, i) => {
       button.tabIndex = i === index ? 0 : -1;
     });
+    this.sentences?.open(this.buttons[index]);
     return this.buttons[index];
   }
 }

@@ -24,7 +24,8 @@ export class ScoreTable {
     }
     const { names, rows, note } = found;
     if (ranked) rows.sort(byOrder);
-    const visible = this.all ? rows : rows.slice(0, FIRST);
+    const rest = rows.slice(FIRST).filter(({ isTraced }) => isTraced); // is in sight anyway
+    const visible = this.all ? rows : [...rows.slice(0, FIRST), ...rest];
     const head = make("tr", {}, ...names.map(makeHead));
     const body = make("tbody", {}, ...visible.map((row) => row.make()));
     const onclick = () => {

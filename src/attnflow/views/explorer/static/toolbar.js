@@ -4,7 +4,7 @@ import { saveFile, pngFile, svgFile } from "./download.js";
 const THEMES = ["system", "light", "dark"];
 
 // The top of the page: a link to the view, downloads and the theme.
-// `page` has `explorer`, `notify`, `document()` and `linkHash()`.
+// `page` has `explorer`, `notify`, `document()`, `linkHash()` and `address`.
 export function bindToolbar(page) {
   const { explorer } = page;
   const on = (id, act) => byId(id).addEventListener("click", act);
@@ -41,22 +41,13 @@ function closeMenu(menu) {
 
 const jsonFile = (content) => new Blob([JSON.stringify(content)], { type: "application/json" });
 
-// A sandboxed frame (a notebook) has no address to save the view in.
-export function saveToAddress(page) {
-  try {
-    window.history.replaceState(null, "", `#${page.linkHash()}`);
-  } catch {
-    byId("link").hidden = true;
-  }
-}
-
 async function copyLink(page) {
   const url = `${window.location.href.split("#")[0]}#${page.linkHash()}`;
   try {
     await navigator.clipboard.writeText(url);
     page.notify("The link is copied.");
   } catch {
-    saveToAddress(page);
+    page.address.save();
     page.notify("The link is in the address bar.");
   }
 }

@@ -93,6 +93,41 @@ export class View {
     return method.reaches_input && !(fromAnswer && this.data.sources.includes(key));
   }
 
+  // Whether most words of the input are split, so that its words are easier to read.
+  get isSplit() {
+    const { words, ordinary } = this.data;
+    const groups = words?.groups.filter((group) => ordinary.includes(group[0])) ?? [];
+    return groups.filter((group) => group.length > 1).length > groups.length / 2;
+  }
+
+  // Whether tokens stand in the text without white space before them.
+  isJoined([at]) {
+    const { spans, labels } = this.data;
+    if (!spans) return labels[at].startsWith("##");
+    const [start, end] = spans[at];
+    const before = Math.max(0, ...spans.slice(0, at).map((span) => span[1]));
+    return start < end && at > 0 && before > 0 && !/\s/.test(this.cut(before, start + 1));
+  }
+
+  // A piece of the text; as in Python, positions count characters.
+  cut(start, end) {
+    this.characters ??= Array.from(this.data.text);
+    return this.characters.slice(start, end).join("");
+  }
+
+  // The text with other words in place of these tokens; undefined where it is not known where they
+  // stand.
+  textWith(tokens, words) {
+    const { spans } = this.data;
+    const places = (spans ? tokens.map((at) => spans[at]) : []).filter(
+      ([start, end]) => start < end,
+    );
+    if (!places.length) return undefined;
+    const [start, end] = [places[0][0], places.at(-1)[1]];
+    const [blank] = /^\s*/.exec(this.cut(start, end));
+    return this.cut(0, start) + blank + words + this.cut(end);
+  }
+
   // The units of the page: words, or single tokens.
   units(asWords) {
     if (!this.unitLists.has(asWords)) {
@@ -100,7 +135,11 @@ export class View {
       const shown = asWords ? words.labels : labels;
       const names = numbered(shown);
       const tokens = asWords ? words.groups : labels.map((_, at) => [at]);
-      const units = shown.map((label, i) => ({ label, name: names[i], tokens: tokens[i] }));
+      const unit = (label, i) => ({ label, name: names[i], tokens: tokens[i] });
+      const units = shown.map((label, i) => ({
+        ...unit(label, i),
+        joined: this.isJoined(tokens[i]),
+      }));
       this.unitLists.set(asWords, units);
     }
     return this.unitLists.get(asWords);

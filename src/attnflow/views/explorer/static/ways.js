@@ -1,5 +1,6 @@
 import { make } from "./dom.js";
 import { routeEdges } from "./edges.js";
+import { edgesOut } from "./knockouts.js";
 import { runsOf, spanOf } from "./names.js";
 import { listed, percent, powerFor, unitOf } from "./numbers.js";
 
@@ -25,7 +26,7 @@ export class WayCard {
   }
 
   show(pane, trace, hidden) {
-    const lines = trace ? wayLines(pane, trace, this.highlight) : [];
+    const lines = trace ? wayLines(pane, trace, this) : [];
     this.pane = pane;
     this.element.hidden = hidden || !lines.length;
     this.title.textContent = wayTitle(trace);
@@ -54,10 +55,11 @@ function wayTitle(trace) {
   return unit ? `${what}, ${unit}` : what;
 }
 
-function wayLines({ view }, trace, highlight) {
+function wayLines(pane, trace, card) {
+  const { view } = pane;
   const ways = trace.routes.length ? routesOf(trace, view) : stepsOf(trace);
   const power = powerFor(largestOf(trace));
-  const lines = ways.slice(0, SHOWN).map((way) => makeLine(way, view, trace, power, highlight));
+  const lines = ways.slice(0, SHOWN).map((way) => makeLine(way, pane, trace, power, card));
   const rest = (trace.routes.length ? trace.all_routes : ways.length) - lines.length;
   if (rest > 0) lines.push(make("li", { class: "rest note" }, `and ${rest} more`));
   return lines;
@@ -87,7 +89,8 @@ function stepsOf({ edges, value }) {
 
 const run = (position, step) => ({ position, first: step, last: step });
 
-function makeLine({ amount, runs, edges }, view, trace, power, highlight) {
+function makeLine({ amount, runs, edges }, pane, trace, power, { actions, highlight }) {
+  const { view } = pane;
   const path = runs.map((each) =>
     make(
       "span",
@@ -98,9 +101,14 @@ function makeLine({ amount, runs, edges }, view, trace, power, highlight) {
   );
   const show = () => highlight(edges);
   const hide = () => highlight(null);
+  const knockOut = () => {
+    if (actions.knocksOut) actions.knockOut(pane, edgesOut(pane, edges));
+  };
+  const onkeydown = ({ key }) => key === "Enter" && knockOut();
+  const pointing = { onpointerenter: show, onpointerleave: hide, onfocus: show, onblur: hide };
   const line = make(
     "li",
-    { tabIndex: 0, onpointerenter: show, onpointerleave: hide, onfocus: show, onblur: hide },
+    { tabIndex: 0, ...pointing, onclick: knockOut, onkeydown },
     make("b", {}, listed(amount, power)),
     make("span", { class: "quiet" }, percent(amount / Math.abs(trace.value))),
     make("span", { class: "path" }, ...path),

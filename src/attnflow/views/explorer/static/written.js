@@ -81,7 +81,19 @@ export class Answered {
       .filter((at) => values[at])
       .sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]))
       .slice(0, count)
-      .map((at) => ({ label: this.data.labels[at], part: partOf.get(at), value: values[at] }));
+      .map((at) => ({ at, label: this.data.labels[at], part: partOf.get(at), value: values[at] }));
+  }
+
+  // The token of a part that gave most; its first where parts alone were scored.
+  strongestOf({ positions }, rows) {
+    const { values } = this.tokens(rows) ?? {};
+    if (!values) return positions[0];
+    return positions.reduce((a, b) => (Math.abs(values[b]) > Math.abs(values[a]) ? b : a));
+  }
+
+  // Whether the answer is explained in pieces of several tokens, such as sentences.
+  get inSentences() {
+    return this.words.length > 1 && this.data.pieces.some(([first, last]) => last - first > 1);
   }
 
   // The prompt's tokens that gave most, by name.
@@ -143,3 +155,11 @@ export function spanFromText(text, count) {
   const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];
   return first < count && last < count ? { first, last } : null;
 }
+
+export const isSource = ({ role }) => role === "source";
+
+// Sources stand before the question and all that every prompt has.
+export const sourcesFirst = (parts) => [
+  ...parts.filter(isSource),
+  ...parts.filter((part) => !isSource(part)),
+];
