@@ -150,6 +150,7 @@ GIVEN = {
     "howto/cite.md": writer,
     "howto/image.md": lambda: {"model": attnflow.load_model("my-vit")},
     "howto/reasoning.md": writer,
+    "howto/elsewhere.md": writer,
     "knockouts.md": writer,
     "models.md": objects,
     "tutorials/documents.md": writer,

@@ -208,13 +208,13 @@ def test_citations_as_text():
     assert str(cited.record()) == (
         "Ada built. [1] Soup is 5. [2][3] Bye. [no source] Hm. [no single source]\n\n"
         "[1] mill or guide, either of which is enough: “Ada built it.” (−4.5) or "
-        "“Ada built the mill.” (−4.0) Without both, the sentence is 150 times less likely "
+        "“Ada built the mill.” (−4.0). Without both, the sentence is 150 times less likely "
         "(log-probability −1.0 → −6.0).\n"
-        "[2] mill: Without it, the sentence is 33 times less likely "
+        "[2] mill: Without this source, the sentence is 33 times less likely "
         "(log-probability −2.0 → −5.5).\n"
-        "[3] <b>menu</b>: “Soup is 5.” (−19.5) Without it (where the sources that are not cited, "
-        "which stand in for it, are gone), the sentence is over a million times less likely "
-        "(log-probability −20.0).\n"
+        "[3] <b>menu</b>: “Soup is 5.” (−19.5). Without this source (where the sources that are "
+        "not cited, which stand in for it, are gone), the sentence is over a million times "
+        "less likely (log-probability −20.0).\n"
         "In brackets: the change of the sentence's log-probability without that passage, where "
         "nothing else stands in for it."
     )
@@ -226,7 +226,7 @@ def test_citations_as_markdown():
         lines[0] == "Ada built.[^1] Soup is 5.[^2][^3] Bye. *(no source)* Hm. *(no single source)*"
     )
     assert lines[1].startswith("[^1]: mill or guide, either of which is enough: “Ada built it.”")
-    assert lines[3].startswith(r"[^3]: \<b\>menu\</b\>: “Soup is 5.” (−19.5) Without it")
+    assert lines[3].startswith(r"[^3]: \<b\>menu\</b\>: “Soup is 5.” (−19.5). Without this source")
 
 
 def test_citations_in_a_sentence():

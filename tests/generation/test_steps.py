@@ -12,8 +12,10 @@ import torch
 import attnflow
 import knocked
 import talkers
+from attnflow.cli.app import run
 from attnflow.errors import InputError, ModelError
 from attnflow.records.reasoning import NEEDED, Reasoning, Step
+from attnflow.views.explorer.render import hash_of
 from attnflow.views.terminal.steps import draw_arrows
 from attnflow.views.wording.steps import summarize
 
@@ -322,3 +324,48 @@ def test_what_has_no_steps_is_refused(pair, prompt, options, error, message):
 def test_encoder_decoders_are_refused(t5):
     with pytest.raises(ModelError, match=r"steps are for causal language models"):
         attnflow.steps(PROMPT, t5, answer=ANSWER)
+
+
+def test_the_page_has_every_step_and_runs_nothing(found, tmp_path):
+    page = found.explore().save(tmp_path / "steps.html").read_text()
+    assert page.count("<article") == len(found.steps)
+    assert page.count('class="arc') == page.count('class="arrow') == len(found.edges)
+    assert "<script" not in page
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    assert hash_of(style) in page  # what its policy allows
+    marked = chain({(5, 4): 3.0}, carriers=(4,)).explore().html
+    assert "<mark>step 3!</mark>" in marked
+    steps = [Step("<a>", "thought", "<b>!\n", (0,)), Step("conclusion", "conclusion", "c", (1,))]
+    empty = np.full((2, 2), 0.0)
+    odd = Reasoning(
+        tokens=("a", "c"),
+        steps=tuple(steps),
+        scores=empty,
+        direct=empty,
+        hidden=empty,
+        deleted=empty,
+        log_probabilities=[-1.0, -1.0],
+        method="flow",
+        layer=1,
+        depth=1,
+        spans=((0, 5), (5, 6)),
+        answer_text="<b>!\nc",
+    )
+    assert "<b>!" not in odd.explore().html
+    assert "&lt;a&gt;" in odd.explore().html
+
+
+def test_the_command_says_what_the_function_finds(pair, found, tmp_path, capsys):
+    for part in pair:
+        part.save_pretrained(tmp_path / "model")
+    text = "\n\n".join(PROMPT.values())
+    given = ["steps", text, "-m", str(tmp_path / "model"), "--answer", ANSWER]
+    assert run([*given, "--save", str(tmp_path / "steps.json")]) == 0
+    shown = capsys.readouterr().out
+    assert "step 3" in shown
+    assert "╭" in shown
+    saved = Reasoning.load(tmp_path / "steps.json")
+    assert [step.text for step in saved.steps[1:]] == [step.text for step in found.steps[2:]]
+    np.testing.assert_allclose(saved.direct[4, 1:], found.direct[5, 2:], atol=1e-3)
+    assert run([*given, "--by", "lines"]) == 2
+    assert "by='lines' is unknown" in capsys.readouterr().err

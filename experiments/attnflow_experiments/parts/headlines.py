@@ -22,7 +22,7 @@ import torch
 import attnflow
 from attnflow.records.generation import Generation
 from attnflow.views.wording.answers import judge
-from attnflow_experiments.parts.cases import FACTS, make_cases
+from attnflow_experiments.parts.cases import make_cases
 
 KNOWN = (
     ("What is the capital of France?", "The capital of France is Paris."),
@@ -62,7 +62,7 @@ class Known:
 
 def cases() -> Iterator[Known]:
     """The cases."""
-    made = make_cases(len(FACTS))
+    made = make_cases(20)
     for number, case in enumerate(made):
         texts = tuple(" ".join(each) for each in case.documents)
         fact = case.documents[case.fact][1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from attnflow.errors import InputError, ModelError, shown
 from attnflow.io.inputs import check_unicode
 from attnflow.io.units import Unit, split_units
+from attnflow.models.text.answers import shared_start
 from attnflow.records.parts import (
     GIVEN,
     INSTRUCTIONS,
@@ -63,11 +65,12 @@ def write_chat(
             "text (with --part NAME=FILE, or as a dict, in named parts)"
         )
         raise ModelError(msg)
-    for number, message in enumerate(messages):
-        if not isinstance(message.get("content"), str):
-            msg = f"message {number + 1} has content {shown(message.get('content'))}; give a text"
-            raise InputError(msg)
-        check_unicode(f"message {number + 1}", message["content"])
+    messages = [_as_text(number, each) for number, each in enumerate(messages, 1)]
+    titles, speakers = _titles(messages), [str(message["role"]) for message in messages]
+    calling = []
+    for at in range(len(messages)):
+        messages[at], native = _with_calls(messages, at, tokenizer, model)
+        calling += [at] if native else []
     text = _render(messages, tokenizer, model)
     filled = [number for number, message in enumerate(messages) if message["content"].strip()]
     marked = [
@@ -76,8 +79,7 @@ def write_chat(
     ]
     contents = [each["content"] for each in messages]
     places = _find_contents(text, _render(marked, tokenizer, model), contents)
-    speakers = [str(message["role"]) for message in messages]
-    names, roles = _name_messages(speakers, taken), _roles_of_messages(speakers)
+    names, roles = _name_messages(titles, taken), _roles_of_messages(speakers)
     for number in filled:
         if number not in places:
             msg = (
@@ -85,7 +87,113 @@ def write_chat(
                 f"({messages[number]['role']}): its own tokens can't be identified"
             )
             raise InputError(msg)
-    return text, tuple(Piece(names[at], places[at], roles[at]) for at in filled)
+    found = {at: [Piece(names[at], places[at], roles[at])] for at in filled}
+    for at in calling:
+        bare = {name: each for name, each in messages[at].items() if name != "tool_calls"}
+        without = _render([*messages[:at], bare, *messages[at + 1 :]], tokenizer, model)
+        called = [each["function"]["name"] for each in messages[at]["tool_calls"]]
+        name = f"call {', '.join(called)}" if at in found else names[at]
+        found.setdefault(at, []).append(Piece(name, _inserted(text, without)[1], SOURCE))
+    return text, tuple(piece for at in sorted(found) for piece in found[at])
+
+
+def _as_text(number: int, message: Message) -> dict[str, Any]:
+    """A message with its content as one text, as servers read the pieces that an API takes."""
+    content = message.get("content")
+    if content is None and message.get("tool_calls"):
+        content = ""
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        pieces: list[Any] = [
+            each.get("text") if isinstance(each, Mapping) else each for each in content
+        ]
+        kinds = [each.get("type") for each in content if isinstance(each, Mapping)]
+        if not all(isinstance(each, str) for each in pieces):
+            msg = f"message {number} has content of the types {kinds}; only texts can be explained"
+            raise InputError(msg)
+        content = "\n".join(pieces)
+    if not isinstance(content, str):
+        msg = f"message {number} has content {shown(content)}; give a text"
+        raise InputError(msg)
+    return {**message, "content": check_unicode(f"message {number}", content)}
+
+
+def _with_calls(
+    messages: Sequence[Message], at: int, tokenizer: Any, model: str
+) -> tuple[Message, bool]:
+    """A message with its calls of tools, and whether its template writes them itself.
+
+    Templates want arguments as a dict, where APIs give JSON. A template that knows no calls gets
+    them as the message's text.
+    """
+    message, calls = messages[at], messages[at].get("tool_calls")
+    if not calls:
+        return message, False
+    told = [_function(each) for each in calls]
+    plain = {name: value for name, value in message.items() if name != "tool_calls"}
+    native = {**plain, "tool_calls": [_as_template_takes(*each) for each in told]}
+    try:
+        texts = [
+            _render([*messages[:at], each, *messages[at + 1 :]], tokenizer, model)
+            for each in (native, plain)
+        ]
+    except InputError:
+        texts = []
+    if texts and all(name in _inserted(*texts)[0] for name, _ in told):
+        return native, True
+    lines = [message["content"], *(f"{name}({arguments})" for name, arguments in told)]
+    return {**plain, "content": "\n".join(filter(None, lines))}, False
+
+
+def _as_template_takes(name: str, arguments: str) -> dict[str, Any]:
+    try:
+        read = json.loads(arguments)
+    except ValueError:
+        read = arguments
+    return {"type": "function", "function": {"name": name, "arguments": read}}
+
+
+def _inserted(text: str, without: str) -> tuple[str, Span]:
+    """What a text has that another lacks, in one place, and where it is."""
+    start = shared_start(text, without)
+    end = len(text) - shared_start(text[start:][::-1], without[start:][::-1])
+    while start and text[start - 1] == text[end - 1]:  # it may begin as what follows it does
+        start, end = start - 1, end - 1
+    found = text[start:end]
+    start += len(found) - len(found.lstrip())
+    return found.strip(), (start, start + len(found.strip()))
+
+
+def _function(call: Any) -> tuple[str, str]:
+    """The name and the arguments, as JSON, of a call."""
+    said = call.get("function", call) if isinstance(call, Mapping) else {}
+    name, arguments = said.get("name"), said.get("arguments", {})
+    if not isinstance(name, str):
+        msg = f"tool_calls hold {shown(call)}; each needs a function with its name and arguments"
+        raise InputError(msg)
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return name, arguments
+
+
+def _titles(messages: Sequence[Message]) -> list[str]:
+    """What each message is called: its role, of a tool's result the tool, too."""
+    called = {
+        call.get("id"): _function(call)[0]
+        for message in messages
+        for call in message.get("tool_calls") or ()
+        if isinstance(call, Mapping)
+    }
+    titles = []
+    for message in messages:
+        name = message.get("name") or called.get(message.get("tool_call_id"))
+        told = [_function(each)[0] for each in message.get("tool_calls") or ()]
+        if message["role"] in ("tool", "function") and isinstance(name, str):
+            titles.append(f"{message['role']} {name}")
+        elif told and not message["content"].strip():
+            titles.append(f"call {', '.join(told)}")
+        else:
+            titles.append(str(message["role"]))
+    return titles
 
 
 def blanks_before_answer(messages: Sequence[Message], tokenizer: Any, text: str) -> str:
@@ -199,6 +307,14 @@ def is_chat(given: Any) -> bool:
         and len(given) > 0
         and all(isinstance(each, Mapping) and "role" in each for each in given)
     )
+
+
+def split_answer(given: Any) -> tuple[Any, str | None]:
+    """A chat without the assistant's last message, and that, which is its answer."""
+    if not is_chat(given) or len(given) < 2 or given[-1]["role"] not in ("assistant", "model"):
+        return given, None
+    content = _as_text(len(given), given[-1])["content"]
+    return (list(given[:-1]), content) if content.strip() else (given, None)
 
 
 def make_prompt(

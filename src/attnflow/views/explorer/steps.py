@@ -160,7 +160,7 @@ def _words(found: Reasoning, number: int) -> str:
     for first, last in found.words_read(number):
         first, last = max(0, first - start), min(len(step.text), last - start)
         word = step.text[first:last]
-        first += len(word) - len(word.lstrip())
+        first, last = first + len(word) - len(word.lstrip()), first + len(word.rstrip())
         pieces += [_text(step.text[at:first]), f"<mark>{_text(step.text[first:last])}</mark>"]
         at = last
     return "".join([*pieces, _text(step.text[at:])]).strip()

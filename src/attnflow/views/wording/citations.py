@@ -76,13 +76,13 @@ def describe(found: Citations, sentence: CitedSentence, citation: Citation) -> s
     quotes = [_quoted(found, each) for each in citation.quotes]
     quoted = join_names(quotes, "and" if count == 1 else "or") if quotes else ""
     enough = "" if count == 1 else f", {'either' if count == 2 else 'any one'} of which is enough"
-    gone = "it" if count == 1 else "both" if count == 2 else "all of them"
+    gone = "this source" if count == 1 else "both" if count == 2 else "all of them"
     change = _change(sentence, citation.drop)
     if citation.apart:
         gone += " (where the sources that are not cited, which stand in for it, are gone)"
         change = f"log-probability −{citation.drop:.1f}"
     return (
-        f"{names}{enough}: {quoted + ' ' if quoted else ''}Without {gone}, the sentence is "
+        f"{names}{enough}: {quoted + '. ' if quoted else ''}Without {gone}, the sentence is "
         f"{times(citation.drop)} less likely ({change})."
     )
 
