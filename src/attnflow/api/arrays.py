@@ -29,6 +29,12 @@ def raw(  # noqa: PLR0913 - one keyword per option, the same words as everywhere
     """Raw attention of every position of every layer: heads fused, nothing else.
 
     The residual is off by default, as in the paper; see `rollout` for the arguments.
+
+    Examples:
+        >>> import numpy as np, attnflow
+        >>> attention = np.random.default_rng(0).dirichlet(np.ones(4), size=(3, 2, 4))
+        >>> bool(np.allclose(attnflow.raw(attention), attention.mean(1)))
+        True
     """
     config = Request(
         method="raw",

@@ -28,6 +28,13 @@ def routes(text: Any, model: Source = None, *, options: RoutesOptions) -> FlowTr
     Args:
         text: The text, or a pair of texts that the model reads as one input; an image, a sound.
         model: As for `attnflow.explain`.
+
+    Examples:
+        >>> import attnflow
+        >>> text = "the keys to the cabinet"
+        >>> found = attnflow.routes(text, "verbs", to="keys", edges="attention")
+        >>> found.key, round(sum(route.amount for route in found.routes) / found.value, 3)
+        (2, 1.0)
     """
     request = Request.of(options, routes=True, progress=False)
     check_routes(options.method)  # before any work

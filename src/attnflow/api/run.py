@@ -65,6 +65,14 @@ def run(data: Rows, folder: str | Path, model: Source = None, *, options: RunOpt
 
     Returns:
         What `attnflow.read_run` returns.
+
+    Examples:
+        >>> import tempfile, attnflow
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     texts = ["the key to the cabinets", "the keys to the cabinet"]
+        ...     done = attnflow.run(texts, f"{folder}/run", "verbs", methods="rollout")
+        ...     [of.prediction.label for _, _, (of,) in done.explained()]
+        ['singular', 'plural']
     """
     for name in ("shard_size", "workers", "threads"):
         check_number(name, getattr(options, name), 1)

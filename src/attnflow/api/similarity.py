@@ -56,6 +56,14 @@ def similarity(
         first: A text, or a list of them.
         second: The text that it is compared with, or as many as there are first ones.
         model: A model of texts without a head, as for `attnflow.explain`.
+
+    Examples:
+        With the name or the folder of any model of sentence embeddings:
+
+        >>> import attnflow
+        >>> found = attnflow.similarity("A dog runs.", "A cat runs away.", model)
+        >>> bool(abs(found.scores.sum() - found.cosine) < 1e-6)
+        True
     """
     find_edge_method(options.method)  # the others explain one output, and no position
     plain = {"query": "all", "correction": None, "normalize": True, "words": False}

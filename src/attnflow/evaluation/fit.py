@@ -70,6 +70,13 @@ def fit(texts: Iterable[str], model: Source = None, *, options: FitOptions) -> L
 
     Returns:
         The weights with their figures, for ``explain(…, heads=weights)``.
+
+    Examples:
+        >>> import attnflow
+        >>> nouns = ["key", "keys", "cabinet", "lakes"]
+        >>> texts = [f"the {one} near the {other}" for one in nouns for other in nouns]
+        >>> attnflow.fit(texts, "verbs", edges="attention").edges
+        'attention'
     """
     edges, replacement, progress = options.edges, options.replacement, options.progress
     held_out, ridge, seed = options.held_out, options.ridge, options.seed

@@ -189,7 +189,7 @@ def gradients(  # noqa: PLR0913 - one keyword per option, the same words as ever
     Examples:
         >>> import attnflow
         >>> attnflow.gradients("the keys", kind="integrated").tokens
-        ('[CLS]', 'the', 'keys')
+        ('[CLS]', 'the', 'keys', '[SEP]')
     """
     if not isinstance(kind, str) or kind not in NAMES:
         raise InputError(unknown("kind", kind, NAMES))

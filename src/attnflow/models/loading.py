@@ -325,6 +325,12 @@ def load_model(  # noqa: PLR0913 - one argument per option
 
     The checkpoint's own head is loaded where it has one: see ``.description``. A hub that does not
     answer within some seconds is not tried again: files on this machine are used.
+
+    Examples:
+        >>> import attnflow
+        >>> model = attnflow.load_model("verbs")
+        >>> model.depth
+        6
     """
     options = LoadOptions(
         device, dtype, revision, trust_remote_code, device_map, quantization_config

@@ -183,6 +183,13 @@ def read_run(folder: str | Path, *, unfinished: bool = False) -> Run:
 
     Raises:
         InputError: It is not a run, not finished, or a shard is missing or damaged.
+
+    Examples:
+        >>> import tempfile, attnflow
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = attnflow.run(["the key is", "the keys are"], f"{folder}/run", "verbs")
+        ...     len(list(attnflow.read_run(f"{folder}/run").explained()))
+        2
     """
     path = as_path(folder)
     manifest = read_manifest(path)
