@@ -1,4 +1,4 @@
-"""``attnflow explain --generate``: where every token of an answer came from."""
+"""``attnflow explain --generate``: where each sentence of an answer came from, or each token."""
 
 from __future__ import annotations
 

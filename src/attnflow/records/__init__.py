@@ -5,7 +5,7 @@
     Selection      which scores are computed               pipeline    → methods
     Attribution    scores of input tokens                  methods     → views
     FlowTrace      how one score came about                methods     → views
-    Generation     scores for every token of an answer     methods     → views
+    Generation     scores for pieces of an answer          methods     → views
 
 `files` saves and loads them, `checks` is what their fields may be; `selection` and `words` resolve
 what callers name.

@@ -46,7 +46,7 @@ class Other(TypedDict):
 
 
 class Written(TypedDict):
-    """A prompt, its answer, and where every token of the answer came from.
+    """A prompt, its answer, and where each piece of the answer came from.
 
     ``tokens`` are prompt, then answer, as they stand in the texts, blanks before them included, and
     ``labels`` the same without characters that break a layout. ``answer`` are the positions of the

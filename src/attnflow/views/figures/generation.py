@@ -1,4 +1,4 @@
-"""Where every token of an answer came from: answer × prompt, with the prompt's parts marked."""
+"""Where a whole answer came from: its pieces × prompt, with the prompt's parts marked."""
 
 from __future__ import annotations
 

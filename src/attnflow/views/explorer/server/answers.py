@@ -1,4 +1,4 @@
-"""Whole answers over HTTP: written or given, explained token by token, within the limits."""
+"""Whole answers over HTTP: written or given, explained in pieces, within the limits."""
 
 from __future__ import annotations
 

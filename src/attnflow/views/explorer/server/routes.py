@@ -125,7 +125,7 @@ def explain(body: requests.InputRequest) -> Task:
 
 @router.post("/answer", response_model=GenerationDocument)
 def answer(body: requests.AnswerRequest) -> Task:
-    """A whole answer: where every token of it came from."""
+    """A whole answer: where each sentence of it came from, or each token."""
     return lambda cache, job: answer_document(cache, body, job)
 
 
