@@ -87,7 +87,10 @@ def measure_answer(model: TextModel, tokens: int, length: int) -> None:
             model.network.generate(**inputs, max_new_tokens=length, do_sample=False)
 
     def explain(each: str) -> attnflow.Generation:
-        found = attnflow.explain_answer(chat, model, generate=length, parts=documents, each=each)
+        # Deletions are a forward pass for each part, whatever the answer is cut into.
+        found = attnflow.explain_answer(
+            *(chat, model), generate=length, parts=documents, each=each, deletions=False
+        )
         assert isinstance(found, attnflow.Generation)
         return found
 

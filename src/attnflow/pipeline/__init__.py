@@ -1,6 +1,6 @@
 """From an input to its scores.
 
-    request, arguments, source   everything that is asked for, checked before any work
+    request, source              everything that is asked for, checked before any work
     choice                       the edges and the method where none is named
     prepare                      inputs read, checked and run in batches: the one way to a session
     session                      one forward pass, and every result that can be computed from it

@@ -50,6 +50,8 @@ export class Explorer {
   print(on) {
     resetColours();
     this.table.all = on;
+    if (on)
+      document.querySelectorAll(".unit").forEach((each) => Object.assign(each, { open: true }));
     this.update();
     this.layout.charts.forEach((chart) => Object.assign(chart, { printing: on }).render());
   }

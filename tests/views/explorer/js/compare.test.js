@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  conclusionOf,
+  correlation,
+} from "../../../../src/attnflow/views/explorer/static/compare.js";
+import { View } from "../../../../src/attnflow/views/explorer/static/view.js";
+import { pack, viewData } from "./support.js";
+
+test("ranks are compared, and what is equal shares one", () => {
+  assert.equal(correlation([1, 2, 3, 4], [10, 20, 30, 40]), 1);
+  assert.equal(correlation([1, 2, 3, 4], [4, 3, 2, 1]), -1);
+  assert.equal(correlation([1, 1, 1], [1, 2, 3]), 0);
+  // Ranks 0, 1.5, 1.5, 3 and 0, 1, 3, 2: by hand, 3 / √(4.5 · 5).
+  assert.ok(Math.abs(correlation([1, 2, 2, 9], [1, 2, 8, 4]) - 3 / Math.sqrt(22.5)) < 1e-12);
+});
+
+const LABELS = ["[CLS]", "a", "b", "c", "d", "e"];
+const said = (probability) => [{ label: "plural", probability }];
+
+function view(changes = {}) {
+  const data = viewData({
+    tokens: LABELS,
+    labels: LABELS,
+    words: null,
+    ordinary: [1, 2, 3, 4, 5],
+    blankable: [1, 2, 3, 4, 5],
+    scores: [
+      { method: "near", layers: [2], queries: [0], values: pack([0, 1, 2, 3, 4, 5], [1, 1, 6]) },
+      { method: "far", layers: [2], queries: [0], values: pack([0, 5, 4, 3, 2, 1], [1, 1, 6]) },
+    ],
+    head_scores: [],
+    blanked: [0.85, 0.8, 0.7, 0.6, 0.2].map((share, at) => ({
+      positions: [at + 1],
+      said: said(share),
+    })),
+    ...changes,
+  });
+  return new View(data);
+}
+
+const pane = (of, name, shared = false) => ({
+  view: of,
+  method: of.method(name),
+  layer: 2,
+  query: 0,
+  units: of.units(false),
+  words: false,
+  shared,
+});
+
+test("of two methods the one is named that the experiment supports", () => {
+  const of = view();
+  const found = conclusionOf([pane(of, "near"), pane(of, "far", true)]);
+  // Without e the answer changes most, and near gives it most.
+  assert.match(found, /^They differ most on “\u2068[ae]\u2069”: /);
+  assert.match(found, /supports N \(ρ 1\.00\) more than F \(ρ −1\.00\)\.$/);
+  const same = conclusionOf([pane(of, "near"), pane(of, "near", true)]);
+  assert.match(same, /supports neither more/);
+  const unknown = view({ blanked: [] });
+  assert.match(
+    conclusionOf([pane(unknown, "near"), pane(unknown, "far", true)]),
+    /neither is checked by it\.$/,
+  );
+});
+
+test("of two texts it is said what differs, what changes, and which word matters", () => {
+  const other = view({
+    labels: LABELS.map((label) => (label === "e" ? "x" : label)),
+    said: [{ label: "singular", probability: 0.6 }],
+    blanked: [],
+  });
+  assert.equal(
+    conclusionOf([pane(view(), "near"), pane(other, "near")]),
+    "The texts differ in “\u2068e\u2069” → “\u2068x\u2069”. The answer changes from plural (90.0 %) to " +
+      "singular (60.0 %). Of these, “\u2068e\u2069” matters most: without it P(plural) of the first " +
+      "changes by −70.0 points.",
+  );
+  assert.equal(conclusionOf([pane(view(), "near")]), "");
+});
