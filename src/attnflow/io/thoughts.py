@@ -14,7 +14,7 @@ from attnflow.errors import InputError, shown
 from attnflow.io.units import Span, split_units
 
 Cut = Literal["auto", "numbers", "paragraphs", "sentences"]
-PieceKind = Literal["thought", "mark", "conclusion"]
+SectionKind = Literal["thought", "mark", "conclusion"]
 
 NAMES = "think|thinking|thought|thoughts|reasoning|reflection"
 OPEN = re.compile(rf"<(?:{NAMES})>|\[THINK\]", re.IGNORECASE)
@@ -29,17 +29,17 @@ NEXT_LINE = re.compile(r"\n\s*(?=\S)")
 ENOUGH = 3  # paragraphs; fewer are cut into sentences
 
 
-class Piece(NamedTuple):
+class Section(NamedTuple):
     """A piece of an answer: what it is, and where it starts and ends."""
 
-    kind: PieceKind
+    kind: SectionKind
     start: int
     end: int
 
 
 def split_thoughts(
     answer: str, by: Cut | str = "auto", conclusion: str | None = None
-) -> tuple[Piece, ...]:
+) -> tuple[Section, ...]:
     """The thoughts of an answer, the marks around them, and its conclusion.
 
     The conclusion is what follows ``</think>``, or the last piece; or it begins where the text
@@ -63,11 +63,11 @@ def split_thoughts(
     before = len(answer) if end is None else _lead_start(answer, end)
     pieces = list(_pieces(answer[:before], by))
     if end is not None:
-        pieces += [Piece("mark", before, end)] if before < end else []
-        pieces.append(Piece("conclusion", end, len(answer)))
+        pieces += [Section("mark", before, end)] if before < end else []
+        pieces.append(Section("conclusion", end, len(answer)))
     elif pieces:
         *pieces, last = pieces
-        pieces.append(Piece("conclusion", last.start, last.end))
+        pieces.append(Section("conclusion", last.start, last.end))
     if not any(each.kind == "thought" for each in pieces):
         msg = (
             f"the answer has no thoughts before its conclusion: {shown(answer)}; they stand in "
@@ -107,17 +107,17 @@ def _lead_start(answer: str, end: int) -> int:
     return start if answer[start:end].strip() else end
 
 
-def _pieces(text: str, by: Cut | str) -> Iterator[Piece]:
+def _pieces(text: str, by: Cut | str) -> Iterator[Section]:
     """Marks, and the thoughts between them."""
     at = 0
     for start, end in [*(each.span() for each in MARK.finditer(text)), (len(text), len(text))]:
         if text[at:start].strip():
             thoughts = text[at:start]
             for first, last in _thoughts(thoughts, by):
-                yield Piece("thought", at + first, at + last)
+                yield Section("thought", at + first, at + last)
             at = start
         if at < end:  # blanks between two marks belong to the second
-            yield Piece("mark", at, end)
+            yield Section("mark", at, end)
         at = end
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TOKENS, PROMPT = "tokens", "prompt"
 
 
-class Choice(NamedTuple):
+class Divergence(NamedTuple):
     """Where another answer parts from this one.
 
     Attributes:
@@ -59,7 +59,7 @@ def open_answer(  # noqa: PLR0913 - what opens a session
     config: Request,
     *,
     pieces: Sequence[Span] = (),
-    choice: Choice | None = None,
+    choice: Divergence | None = None,
     through: bool = False,
     check: Check | None = None,
 ) -> AnswerSession:
@@ -84,7 +84,7 @@ def _run(  # noqa: PLR0913 - what opens a session
     config: Request,
     notes: tuple[str, ...],
     pieces: Sequence[Span],
-    choice: Choice | None,
+    choice: Divergence | None,
     check: Check | None,
 ) -> AnswerSession:
     if choice is not None and not _handed_back(config):
@@ -119,7 +119,7 @@ def of_pass(  # noqa: PLR0913 - what opens a session
     notes: tuple[str, ...] = (),
     *,
     pieces: Sequence[Span] = (),
-    choice: Choice | None = None,
+    choice: Divergence | None = None,
     own_rows: bool = False,
     pause: Check | None = None,
 ) -> AnswerSession:

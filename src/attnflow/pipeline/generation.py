@@ -22,7 +22,7 @@ from attnflow.models.text.writing import Writing
 from attnflow.pipeline.answers import (
     PROMPT,
     AnswerSession,
-    Choice,
+    Divergence,
     check_through,
     open_answer,
     rows_through_prompt,
@@ -307,17 +307,17 @@ def _answer_ids(tokens: Tokens) -> list[int]:
     return list(inputs.get("decoder_input_ids", inputs["input_ids"]))[-count:]
 
 
-def _find_choice(whole: Tokens, other: Tokens) -> Choice:
+def _find_choice(whole: Tokens, other: Tokens) -> Divergence:
     first, second = _answer_ids(whole), _answer_ids(other)
     number = shared_start(first, second)
-    return Choice(number, second[number])
+    return Divergence(number, second[number])
 
 
 def _measure(  # noqa: PLR0913 - two answers, and what is deleted of their prompt
     answers: Answers,
     whole: Tokens,
     other: Tokens | None,
-    choice: Choice | None,
+    choice: Divergence | None,
     parts: Sequence[Part],
     deleted: Sequence[Part],
     advance: Advance,

@@ -36,7 +36,7 @@ COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """What may be concluded about an answer, or about a span of it.
 
     Attributes:
@@ -57,13 +57,13 @@ def conclude(found: Generation, span: Span = None) -> str:
     return judge(found, span).text
 
 
-def judge(found: Generation, span: Span = None) -> Verdict:
+def judge(found: Generation, span: Span = None) -> Judgement:
     """What may be concluded about an answer: by deletions where there are any, else by scores."""
     case = _case(found, span)
     if len(case.named) == 1 and found.scores is not None:
-        return Verdict(case.ended(case.by_tokens()), None)
+        return Judgement(case.ended(case.by_tokens()), None)
     if any(row.drop is None for row in case.rivals):
-        return Verdict(case.ended(case.by_scores()), None)
+        return Judgement(case.ended(case.by_scores()), None)
     deciding = case.deciding()
     if deciding:
         first, together = case.rests(deciding), False
@@ -71,7 +71,7 @@ def judge(found: Generation, span: Span = None) -> Verdict:
         first, together = case.rests_on_none()
     said = [first, case.against(), "" if case.all_parts else case.instructions(), case.other()]
     text = " ".join(f"{each}." for each in said if each)
-    return Verdict(text, tuple(row.name for row in deciding), together)
+    return Judgement(text, tuple(row.name for row in deciding), together)
 
 
 def named_rows(found: Generation, span: Span = None) -> list[PartScore]:
