@@ -190,7 +190,7 @@ def by_rules(trial: Trial, rules: Sequence[str], methods: Sequence[str]) -> Iter
         asked = [queries[number]] if alone else queries
         for rule in rules:
             config = Request(edges=rule, method=methods[0])
-            session = of_pass(trial.answers, shared, config).token(number)
+            session = of_pass(trial.answers, shared, config).at(number)
             for method in methods:
                 start, name = time.perf_counter(), _name(rule, method)
                 try:
