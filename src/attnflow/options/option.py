@@ -45,6 +45,7 @@ class Option:
         served: Whether requests to the server may have it.
         not_for: The functions and the situations that it does not apply to, each with the reason.
         recorded: Whether results depend on it, so that a run is continued with the same value only.
+        described: Whether a result's ``options`` have it where it was given.
     """
 
     help: str
@@ -58,6 +59,7 @@ class Option:
     served: bool = False
     not_for: Mapping[str, str | Unless] = field(default_factory=dict)
     recorded: bool = True
+    described: bool = False
 
 
 def option(default: T, help: str, *flags: str, **about: Any) -> T:
@@ -118,6 +120,13 @@ def refuse_all(table: Any, situation: str, what: str = "") -> None:
 def values_of(table: Any, names: Any = None) -> dict[str, Any]:
     """The values of a table's options by their names."""
     return {name: getattr(table, name) for name in names or options_of(table)}
+
+
+def described(table: Any) -> dict[str, Any]:
+    """The options that were given and that a result's ``options`` have then."""
+    declared = options_of(table).items()
+    found = [name for name, (_, about) in declared if about.described and is_given(table, name)]
+    return values_of(table, found)
 
 
 P = ParamSpec("P")

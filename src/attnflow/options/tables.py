@@ -125,6 +125,7 @@ class ReadingOptions:
         "``warnings`` say what the model predicts with and without it.",
         panel=INPUT,
         served=True,
+        described=True,
     )
 
 
@@ -293,6 +294,7 @@ class SourceOptions:
         more="The edges of a logit lead to every layer (docs/definitions.md); for rollout and flow "
         "with edges that take attention blocks apart.",
         metavar="position|logit",
+        described=True,
         not_for={EXPLORE: "the view shows scores of positions, layer by layer"},
     )
 

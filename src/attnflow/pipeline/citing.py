@@ -176,12 +176,11 @@ def cite(
 
 def open_citing(prompt: Prompt, answers: Answers, config: Request, asked: CitingConfig) -> Citing:
     """The answer and its sources, before anything is deleted."""
-    read = {"truncate": config.truncate, "bos": config.bos}
-    tokens, parts = read_parts(answers, prompt, **read)
+    tokens, parts = read_parts(answers, prompt, config)
     sources = [part for part in parts if part.role == SOURCE]
     _check_sources(sources, len(tokens))
     whole = write_behind(tokens, prompt, answers, config, asked.writing)
-    _, units = read_parts(answers, cut_prompt(prompt, SENTENCES), **read)
+    _, units = read_parts(answers, cut_prompt(prompt, SENTENCES), config)
     return Citing(whole, answers, config, asked, sources, units)
 
 

@@ -18,6 +18,7 @@ from attnflow.models.answers.interface import Answers, answer_positions
 from attnflow.models.answers.pieces import NO_SENTENCES, SENTENCES, WHOLE, check_each, cut_answer
 from attnflow.models.answers.prompts import Prompt
 from attnflow.models.text.answers import shared_start
+from attnflow.models.text.edits import answer_notices
 from attnflow.models.text.writing import Writing
 from attnflow.pipeline.answers import (
     PROMPT,
@@ -27,7 +28,7 @@ from attnflow.pipeline.answers import (
     open_answer,
     rows_through_prompt,
 )
-from attnflow.pipeline.prepare import answer_without_bos, check_model, read_parts
+from attnflow.pipeline.prepare import check_model, read_parts
 from attnflow.pipeline.request import Request, is_auto
 from attnflow.pipeline.session import Advance
 from attnflow.pipeline.source import LOGIT
@@ -120,7 +121,7 @@ def explain_by_each(
         check_through(each, asked.through)
         _check_method(each, answers)
     check_model(answers.model, config)
-    tokens, parts = read_parts(answers, prompt, truncate=config.truncate, bos=config.bos)
+    tokens, parts = read_parts(answers, prompt, config)
     if any(not is_auto(name) and not METHODS[name].reads_edges for name in config.asked):
         answers.model.decision(tokens)  # an error where there is no probability to measure by
     whole = write_behind(tokens, prompt, answers, config, asked.writing)
@@ -430,9 +431,8 @@ def write_behind(
     whole = answers.write(tokens, _behind(prompt, answers, writing))
     if prompt.special and writing.text is None and getattr(answers.tokenizer, CHAT, None):
         whole = replace(whole, notices=(*whole.notices, UNTOLD))
-    if config.bos:
-        whole = replace(whole, notices=(*whole.notices, answer_without_bos(answers, whole)))
-    return whole
+    added = answer_notices(answers, whole, config)
+    return replace(whole, notices=(*whole.notices, *added)) if added else whole
 
 
 def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:

@@ -283,7 +283,7 @@ def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
     if pair and config.by_token and config.generate is None:
         writes = False  # what follows the answer is asked about, as in `explain`
     if not answers or not (prompt or writes or config.parts is not None):
-        tokens = read_input(adapter, item, config.answer, truncate=config.truncate, bos=config.bos)
+        tokens = read_input(adapter, item, config, config.answer)
         return _Given(adapter, config, tokens)
     if writes and config.by_token:
         name = next(n for n in ("target", "contrast", "query") if getattr(config, n) is not None)
@@ -294,7 +294,7 @@ def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
         raise InputError(msg)
     found = answers_of(adapter)
     text = make_prompt(item, found.tokenizer, adapter.name, config.parts)
-    tokens, parts = read_parts(found, text, truncate=config.truncate, bos=config.bos)
+    tokens, parts = read_parts(found, text, config)
     if not writes:
         return _Given(adapter, config, tokens, parts)
     whole = found.write(tokens, config.writing)

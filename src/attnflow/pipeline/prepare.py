@@ -18,7 +18,7 @@ from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
 from attnflow.models.capture.relevance import TogetherError
 from attnflow.models.checks.memory import check_heads_memory
-from attnflow.models.text.edits import both_answers, both_predictions, drop_bos, put_bos
+from attnflow.models.text.edits import begin, prediction_notices
 from attnflow.pipeline.choice import Chosen, choose, paper_note
 from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
@@ -27,10 +27,11 @@ from attnflow.records.learned import LearnedHeads
 from attnflow.records.parts import TEMPLATE, Part
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
+    from attnflow.models.adapter import ModelAdapter, Tokens
     from attnflow.models.answers.interface import Answers
     from attnflow.models.answers.prompts import Prompt
     from attnflow.models.capture.spec import CaptureSpec
+    from attnflow.options.tables import ReadingOptions
 
 S = TypeVar("S", bound=Session)
 Progress = Callable[[float], None]  # called with the share of one input that is done
@@ -106,16 +107,9 @@ def prepare(  # noqa: PLR0913 - what differs between those who ask
         objective = Objective(each_target[place], config.contrast)
         try:
             if read is None:
-                tokens = read_input(
-                    model,
-                    item,
-                    each_answer[place],
-                    truncate=config.truncate,
-                    bos=config.bos,
-                    files=files,
-                )
+                tokens = read_input(model, item, config, each_answer[place], files=files)
             else:
-                tokens = put_bos(model, read(item)) if config.bos else read(item)
+                tokens = begin(model, read(item), config)
             if check is not None:
                 check(place, tokens)
             chosen = choose(config, model, objective)
@@ -130,50 +124,36 @@ def prepare(  # noqa: PLR0913 - what differs between those who ask
 def read_input(
     model: ModelAdapter,
     item: Any,
+    options: ReadingOptions,
     answer: str | None = None,
     *,
-    truncate: bool,
-    bos: bool,
     files: bool = True,
 ) -> Tokens:
-    """One input as tokens, with BOS in front if ``bos``."""
+    """One input as tokens."""
     item = check_unicode("text", item)
     if not files:
         from attnflow.models.text.tokens import refuse_file_name
 
         refuse_file_name(model, item[0] if is_pair(item) else item)
-    tokens = model.tokenize(item, truncate=truncate, answer=answer)
-    return put_bos(model, tokens) if bos else tokens
+    return begin(model, model.tokenize(item, truncate=options.truncate, answer=answer), options)
 
 
 def read_parts(
-    answers: Answers, prompt: Prompt, *, truncate: bool, bos: bool
+    answers: Answers, prompt: Prompt, options: ReadingOptions
 ) -> tuple[Tokens, tuple[Part, ...]]:
-    """The tokens of a prompt and its parts; BOS, if ``bos``, is in none of them."""
+    """The tokens of a prompt and its parts; what is put in front of it is in none of them."""
     from attnflow.models.answers.prompts import read_prompt
 
-    tokens, parts = read_prompt(answers, prompt, truncate=truncate)
-    if not bos:
+    read, parts = read_prompt(answers, prompt, truncate=options.truncate)
+    tokens = begin(answers.model, read, options)
+    added = len(tokens) - len(read)
+    if not added:
         return tokens, parts
-    moved = [replace(part, positions=tuple(at + 1 for at in part.positions)) for part in parts]
+    moved = [replace(part, positions=tuple(at + added for at in part.positions)) for part in parts]
     named = [part for part in moved if part.named]
     rest = [part.positions for part in moved if not part.named]
-    left = (0, *(rest[0] if rest else ()))
-    return put_bos(answers.model, tokens), (*named, Part("rest", left, TEMPLATE))
-
-
-def answer_without_bos(answers: Answers, whole: Tokens) -> str:
-    """How likely an answer is after BOS, and without it: what a reader must know."""
-    pair = [answers.log_probabilities([each])[0] for each in (whole, drop_bos(whole))]
-    return both_answers(*(float(each.sum()) for each in pair))
-
-
-def _prediction_without_bos(model: ModelAdapter, forward: ForwardPass) -> str:
-    """What is predicted after BOS, and without it."""
-    without = None  # at BOS itself: there is nothing before the first token without it
-    if forward.query:
-        (without,) = model.predict([drop_bos(forward.tokens)], [forward.query - 1])
-    return both_predictions(forward.prediction, without)
+    left = (*range(added), *(rest[0] if rest else ()))
+    return tokens, (*named, Part("rest", left, TEMPLATE))
 
 
 def open_session(
@@ -347,9 +327,8 @@ def _run(
         if config.strict and forward.warnings:
             msg = f"{forward.warnings[0]} (refused: strict=True)"
             raise ModelError(msg)
-        if config.bos:
-            note = _prediction_without_bos(model, forward)
-            forward = replace(forward, warnings=(*forward.warnings, note))
+        if added := prediction_notices(model, forward, config):
+            forward = replace(forward, warnings=(*forward.warnings, *added))
         yield Session(model, forward, config, objective, notes, given)
 
 

@@ -18,7 +18,7 @@ from attnflow.errors import InputError, shown, unknown
 from attnflow.io.files import as_path
 from attnflow.io.inputs import check_choice
 from attnflow.methods import METHODS, Method, find_edge_method
-from attnflow.options.option import options_of, refuse_all, values_of
+from attnflow.options.option import described, options_of, refuse_all, values_of
 from attnflow.options.tables import MEASURES, SIGNED, WITHOUT_STEPS, ExplainOptions
 from attnflow.pipeline.source import LOGIT, check_amounts, check_source
 from attnflow.records.checks import check_flags
@@ -258,8 +258,7 @@ class Request(ExplainOptions):
             "discard": self.discard,
             "correction": correction,
             "normalize": self.normalize,
-            **({"bos": True} if self.bos else {}),
-            **({"source": LOGIT} if self.source == LOGIT else {}),
+            **described(self),
         }
 
     def _described_heads(self) -> str | list[float]:

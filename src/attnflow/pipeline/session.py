@@ -17,6 +17,7 @@ from attnflow.methods.question import Question, Target, no_progress, resolve_tar
 from attnflow.methods.relevance_flow import check_start
 from attnflow.models.adapter import Objective
 from attnflow.models.outputs import is_number
+from attnflow.options.option import described
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.graphs import Graphs
 from attnflow.pipeline.request import Request, check_single_heads
@@ -513,8 +514,7 @@ class Session:
         if self.target.contrast is not None:
             contrast["contrast"] = self.adapter.output_name(self.target.contrast)
         options = {"query": self.config.query, "normalize": self.config.normalize}
-        bos = {"bos": True} if self.config.bos else {}
-        return {**options, **bos, "target": self.target.label, **contrast}
+        return {**options, **described(self.config), "target": self.target.label, **contrast}
 
     @property
     def named_objective(self) -> dict[str, str]:

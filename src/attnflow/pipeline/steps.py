@@ -77,7 +77,7 @@ def trace_steps(
         )
         raise ModelError(msg)
     check_model(answers.model, config)
-    tokens, parts = read_parts(answers, prompt, truncate=config.truncate, bos=config.bos)
+    tokens, parts = read_parts(answers, prompt, config)
     if asked.writing.text is not None:  # before any work
         split_thoughts(asked.writing.text, asked.by, asked.conclusion)
     whole = write_behind(tokens, prompt, answers, config, asked.writing)

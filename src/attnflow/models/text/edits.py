@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attnflow.errors import InputError
 from attnflow.models.adapter import Filler, Tokens
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter, Tokens
-    from attnflow.records import Prediction
+    from attnflow.models.adapter import ForwardPass, ModelAdapter, Tokens
+    from attnflow.models.answers.interface import Answers
 
 
 USUAL = ("unk", "mask", "pad", "eos")  # UNK as in the paper; then what a tokenizer has instead
@@ -88,12 +88,22 @@ def first_positions(tokens: Tokens, size: int) -> Tokens:
     return tokens.select(range(size), inputs)
 
 
-def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
-    """The text with BOS in front, as a special token, where the tokenizer adds none.
+class Beginning(Protocol):
+    """What is said about how texts begin."""
+
+    @property
+    def bos(self) -> bool:
+        """Whether BOS is put in front."""
+
+
+def begin(model: ModelAdapter, tokens: Tokens, options: Beginning) -> Tokens:
+    """The text with BOS in front, as a special token, where that was asked for.
 
     A causal decoder's first token collects attention, whatever it is: with BOS in front the sink
     has a position of its own. That changes what the model reads, so both predictions are reported.
     """
+    if not options.bos:
+        return tokens
     from attnflow.models.kinds import CAUSAL
     from attnflow.models.sizes import limit
     from attnflow.models.text.model import TextModel  # torch takes its time
@@ -125,26 +135,37 @@ def put_bos(model: ModelAdapter, tokens: Tokens) -> Tokens:
     return tokens.after(name_token(model.tokenizer, bos), inputs)
 
 
-def drop_bos(tokens: Tokens) -> Tokens:
-    """The text without BOS again."""
+def _without_start(tokens: Tokens) -> Tokens:
     inputs = {name: values[1:] for name, values in tokens.inputs.items()}
     return tokens.select(range(1, len(tokens)), inputs)
 
 
-def both_answers(with_bos: float, without: float) -> str:
-    """A notice of how likely the answer is with BOS, and without it."""
+def answer_notices(answers: Answers, whole: Tokens, options: Beginning) -> tuple[str, ...]:
+    """How likely an answer is with BOS and without it, where BOS was put in front."""
+    if not options.bos:
+        return ()
+    both = (
+        answers.log_probabilities([whole])[0],
+        answers.log_probabilities([_without_start(whole)])[0],
+    )
+    given, without = (float(each.sum()) for each in both)
     return (
-        f"BOS was put in front: the answer's log-probability is {with_bos:.3f}; without BOS it is "
-        f"{without:.3f}"
+        f"BOS was put in front: the answer's log-probability is {given:.3f}; without BOS it is "
+        f"{without:.3f}",
     )
 
 
-def both_predictions(with_bos: Prediction | None, without: Prediction | None) -> str:
-    """A notice of what the model predicts with BOS, and without it."""
-    predicted = [
+def prediction_notices(
+    model: ModelAdapter, forward: ForwardPass, options: Beginning
+) -> tuple[str, ...]:
+    """What the model predicts with BOS and without it, where BOS was put in front."""
+    if not options.bos:
+        return ()
+    without = None  # at BOS itself: there is nothing before the first token without it
+    if forward.query:
+        (without,) = model.predict([_without_start(forward.tokens)], [forward.query - 1])
+    first, second = (
         "nothing" if each is None else f"{each.label!r} ({each.probability:.3f})"
-        for each in (with_bos, without)
-    ]
-    return "BOS was put in front: the model predicts {}; without BOS it predicts {}".format(
-        *predicted
+        for each in (forward.prediction, without)
     )
+    return (f"BOS was put in front: the model predicts {first}; without BOS it predicts {second}",)
