@@ -12,7 +12,7 @@ import numpy as np
 import attnflow
 from attnflow import Attribution
 from attnflow.evaluation.agreement import spearman
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 from attnflow_experiments.training.data import held_out_rows
 from attnflow_experiments.training.sentiment import read_sentiment
 

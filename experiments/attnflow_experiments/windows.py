@@ -79,8 +79,8 @@ def measure(name: str, size: int, way: str) -> dict[str, float]:
 
     from attnflow.models.capture import windows
     from attnflow.models.capture.run import run, square_activations
-    from attnflow.pipeline.graphs import Graphs
     from attnflow.pipeline.request import Request
+    from attnflow.pipeline.session import Graphs
     from attnflow.records import Selection
 
     network, ids = build(name, size), torch.arange(size)[None] % 90 + 5

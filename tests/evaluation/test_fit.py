@@ -16,8 +16,7 @@ import attnflow
 import tiny
 from attnflow.errors import InputError
 from attnflow.evaluation import fit as fitting
-from attnflow.evaluation.fit import partial_spearman
-from attnflow.evaluation.ridge import nonnegative_ridge
+from attnflow.evaluation.fit import nonnegative_ridge, partial_spearman
 
 TEXTS = [
     " ".join(words)

@@ -11,7 +11,7 @@ import attnflow
 import tiny
 from attnflow.errors import InputError, ModelError
 from attnflow.evaluation.agreement import agreement, summarize
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 
 TEXTS = ["the keys to the cabinet are here", "a cat", "the old red key is on the mat"]
 

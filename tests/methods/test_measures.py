@@ -15,8 +15,7 @@ from attnflow.methods.question import batches_by_length
 from attnflow.models.loading import load_model
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.views.explorer.document import make_view
-from attnflow.views.explorer.extent import STANDALONE
+from attnflow.views.explorer.document import STANDALONE, make_view
 
 TEXT = "the keys to the cabinet are playing"  # playing is two tokens
 FUNCTIONS = {

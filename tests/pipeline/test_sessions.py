@@ -170,7 +170,7 @@ def test_a_session_with_all_heads_gives_what_fused_heads_give(method, family):
 
 
 def test_a_session_makes_each_graph_once(monkeypatch):
-    from attnflow.pipeline import graphs as module
+    from attnflow.pipeline import session as module
 
     built = []
     build = module.build_graph
@@ -187,7 +187,7 @@ def test_a_session_makes_each_graph_once(monkeypatch):
 
 
 def test_a_session_applies_its_edge_rule_once(monkeypatch):
-    from attnflow.pipeline import graphs as module
+    from attnflow.pipeline import session as module
 
     adapter = load_model((tiny.build("gpt2"), tiny.plain()))
     config = Request(method="rollout", edges="norms", correction="uniform")

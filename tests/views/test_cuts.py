@@ -10,8 +10,7 @@ import tiny
 from attnflow.errors import InputError
 from attnflow.methods.relevance_flow import trace
 from attnflow.records import Edge, FlowTrace, LayeredGraph, Pair, Relevances
-from attnflow.views.routes import carrying
-from attnflow.views.wording.cuts import MOST, cut_sentence, main_edges, read_cut
+from attnflow.views.wording.traces import MOST, carrying, cut_sentence, main_edges, read_cut
 
 DEPTH, SIZE = 4, 5
 NAMES = [f"“{letter}”" for letter in "abcde"]

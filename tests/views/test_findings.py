@@ -7,11 +7,10 @@ import pytest
 
 import attnflow
 from attnflow.records import Attribution, Edge, FlowTrace, PatchGrid, Prediction, Route
-from attnflow.views.routes import carried, place_of_cut, runs
 from attnflow.views.wording.findings import find, rank
 from attnflow.views.wording.numbers import correlation, listed, number, power_for
 from attnflow.views.wording.summaries import agreement_sentence
-from attnflow.views.wording.traces import trace_sentence
+from attnflow.views.wording.traces import carried, place_of_cut, runs, trace_sentence
 
 TOKENS = ("[CLS]", "the", "keys", "to", "the", "cabinet")
 

@@ -17,8 +17,7 @@ from attnflow.methods import METHODS
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.records import FloatArray
-from attnflow.records.arrays import to_numpy
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores, to_numpy
 from attnflow_experiments.known_answers.cases import Case
 
 HELD_OUT, RIDGE = 0.3, 1.0

@@ -19,7 +19,7 @@ from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 from attnflow_experiments.known_answers.cases import Case
 
 Measured = dict[str, Any]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import attnflow
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 from attnflow.records.selection import input_positions
 from attnflow_experiments.evidence import measure
 from attnflow_experiments.evidence.measure import WAYS, Measured, Work

@@ -16,8 +16,8 @@ import numpy as np
 import attnflow
 from attnflow.errors import AttnflowError
 from attnflow.methods import METHODS
+from attnflow.pipeline.request import reads
 from attnflow.pipeline.session import Session
-from attnflow.pipeline.source import reads
 from attnflow.records import FloatArray
 from attnflow.records.selection import input_positions
 from attnflow_experiments.evidence import ranking

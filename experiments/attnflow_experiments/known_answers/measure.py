@@ -15,9 +15,8 @@ from attnflow.errors import AttnflowError
 from attnflow.io.checkpoint import Checkpoint
 from attnflow.models.loading import load_model
 from attnflow.pipeline.prepare import open_session
-from attnflow.pipeline.request import Request
+from attnflow.pipeline.request import LOGIT, Request, reads
 from attnflow.pipeline.session import Session
-from attnflow.pipeline.source import LOGIT, reads
 from attnflow_experiments.known_answers.cases import Case
 from attnflow_experiments.known_answers.trials import Settings, Trial, make_trials, models
 

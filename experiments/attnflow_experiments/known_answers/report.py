@@ -13,7 +13,7 @@ import numpy as np
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.fit import partial_spearman
 from attnflow.io.files import write_atomically
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 from attnflow.version import VERSION
 from attnflow_experiments.known_answers.measure import IMPORTANCES, collect
 from attnflow_experiments.known_answers.trials import Settings, make_trials

@@ -99,13 +99,15 @@ def explain(
         'negative'
     """
     request = Request.of(options, progress=False)
-    from attnflow.models.audio.sounds import with_rates
     from attnflow.models.loading import load_model
 
     adapter = load_model(model, device=options.device)
-    items, single = listed(text)
-    _refuse_prompts(items, adapter, options.answer)
-    texts = with_rates(items, adapter, options.sampling_rate)
+    texts, single = listed(text)
+    _refuse_prompts(texts, adapter, options.answer)
+    if options.sampling_rate is not None:
+        from attnflow.models.audio.sounds import with_rates
+
+        texts = with_rates(texts, adapter, options.sampling_rate)
     results: dict[int, Attribution] = {}
     with _bar(adapter, len(texts), shown=options.progress) as advance:
 

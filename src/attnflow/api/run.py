@@ -18,8 +18,7 @@ from attnflow.models.loading import ModelReference
 from attnflow.options.option import takes
 from attnflow.options.tables import RunOptions
 from attnflow.pipeline.choice import usual_methods
-from attnflow.pipeline.request import AUTO, Request
-from attnflow.pipeline.source import LOGIT, methods_from_logit
+from attnflow.pipeline.request import AUTO, LOGIT, Request, methods_from_logit
 from attnflow.records.checks import check_number
 from attnflow.registry import load_plugin
 

@@ -49,7 +49,7 @@ def compare(  # noqa: PLR0913 - one argument per option of its own
     Example: attnflow compare "The food was not good."
     """
     from attnflow.pipeline.choice import shown_together
-    from attnflow.pipeline.source import LOGIT, methods_from_logit
+    from attnflow.pipeline.request import LOGIT, methods_from_logit
 
     item = read_item(text, file, pair)
     start, edges = options.get("source"), options.get("edges", "auto")

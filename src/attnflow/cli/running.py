@@ -98,7 +98,7 @@ def summarize(
 
     A ``page`` that is made, too, has predictions without each token of longer texts.
     """
-    from attnflow.views.explorer.extent import STANDALONE
+    from attnflow.views.explorer.document import STANDALONE
     from attnflow.views.wording import summaries
 
     tokens = STANDALONE.blanks if page else 0

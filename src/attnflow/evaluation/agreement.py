@@ -11,8 +11,8 @@ import numpy.typing as npt
 from attnflow.errors import InputError, shown
 from attnflow.io.keywords import known_keywords
 from attnflow.records import Attribution, FloatArray
+from attnflow.records.arrays import round_scores
 from attnflow.records.checks import check_flag
-from attnflow.records.rounding import round_scores
 from attnflow.records.selection import input_positions
 
 

@@ -35,11 +35,10 @@ from attnflow.options.option import options_of, takes, values_of
 from attnflow.options.tables import EvaluateOptions, ReadingOptions
 from attnflow.pipeline.choice import usual_methods
 from attnflow.pipeline.prepare import Refused, prepare
-from attnflow.pipeline.request import AUTO, Request
-from attnflow.pipeline.source import LOGIT, POSITION, methods_from_logit
+from attnflow.pipeline.request import AUTO, LOGIT, POSITION, Request, methods_from_logit
 from attnflow.records import FloatArray
+from attnflow.records.arrays import round_scores
 from attnflow.records.checks import check_number
-from attnflow.records.rounding import round_scores
 from attnflow.version import VERSION
 
 if TYPE_CHECKING:

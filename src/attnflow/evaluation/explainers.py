@@ -16,8 +16,7 @@ from attnflow.io.rows import Row
 from attnflow.methods import METHODS
 from attnflow.methods.erasing import DELETE, MEAN, Eraser, read_target
 from attnflow.pipeline.prepare import open_sessions, prepare
-from attnflow.pipeline.request import AUTO, Request
-from attnflow.pipeline.source import LOGIT, POSITION
+from attnflow.pipeline.request import AUTO, LOGIT, POSITION, Request
 from attnflow.records import FloatArray
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError, shown
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.importance import blank_out
-from attnflow.evaluation.ridge import nonnegative_ridge
 from attnflow.io.checkpoint import Checkpoint
 from attnflow.io.files import check_target, digest
 from attnflow.io.inputs import as_list, check_unicode
@@ -29,9 +28,8 @@ from attnflow.options.tables import FitOptions
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.records import FloatArray
-from attnflow.records.arrays import to_numpy
+from attnflow.records.arrays import round_scores, to_numpy
 from attnflow.records.learned import LearnedHeads
-from attnflow.records.rounding import round_scores
 from attnflow.records.selection import is_integer
 from attnflow.registry import code_digest
 
@@ -39,8 +37,10 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import ModelAdapter
     from attnflow.models.loading import Source
 
+
 LOWEST, HIGHEST = -5.0, 10.0  # drops beyond are cut, so that a few do not decide everything
 FEWEST = 8
+TOLERANCE = 1e-12  # of weights that are held at 0
 Piece = dict[str, FloatArray]
 
 
@@ -232,3 +232,35 @@ def partial_spearman(first: FloatArray, second: FloatArray, given: FloatArray) -
 def _mean(values: Sequence[float]) -> float | None:
     defined = [value for value in values if not np.isnan(value)]
     return float(np.mean(defined)) if defined else None
+
+
+def nonnegative_ridge(products: FloatArray, moments: FloatArray, ridge: float) -> FloatArray:
+    """Min ‖X·w − y‖² + λ‖w‖² over w ≥ 0, from XᵀX and Xᵀy.
+
+    By active sets (Lawson & Hanson 1974; Bro & de Jong 1997): the weight whose gradient is steepest
+    becomes free, and free weights are solved for; those that would turn negative are held at zero
+    again. The problem is strictly convex: this ends at its only solution.
+    """
+    system = products + ridge * np.eye(len(products))
+    weights = np.zeros(len(moments))
+    free = np.zeros(len(moments), dtype=bool)
+    least = TOLERANCE * float(np.abs(moments).max(initial=0.0))
+    for _ in range(10 * len(moments) + 10):
+        downhill = np.where(free, 0.0, moments - system @ weights)
+        if downhill.max(initial=0.0) <= least:
+            return weights
+        free[np.argmax(downhill)] = True
+        while True:
+            solved = np.zeros_like(weights)
+            solved[free] = np.linalg.solve(system[np.ix_(free, free)], moments[free])
+            wrong = free & (solved <= 0)
+            if not wrong.any():
+                break
+            # As far towards the solution as all weights allow; the first to reach zero stays there.
+            share = (weights[wrong] / (weights[wrong] - solved[wrong])).min()
+            weights += share * (solved - weights)
+            free &= weights > least
+            weights[~free] = 0.0
+        weights = solved
+    msg = f"the weights did not settle; give a larger ridge than {ridge:g}"
+    raise InputError(msg)

@@ -28,9 +28,8 @@ from attnflow.models.answers.pieces import Span
 from attnflow.models.text.edits import first_positions
 from attnflow.pipeline.choice import choose
 from attnflow.pipeline.prepare import run_chosen
-from attnflow.pipeline.request import Request, is_auto
+from attnflow.pipeline.request import LOGIT, Request, is_auto, methods_from_logit, starts_at_target
 from attnflow.pipeline.session import Advance, Check, Session
-from attnflow.pipeline.source import LOGIT, methods_from_logit, starts_at_target
 from attnflow.records import FloatArray, LayeredGraph, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError
 from attnflow.methods import METHODS
-from attnflow.pipeline.request import AUTO, Request
-from attnflow.pipeline.source import LOGIT, check_layers
+from attnflow.pipeline.request import AUTO, LOGIT, Request, check_layers
 from attnflow.records.learned import LearnedHeads
 
 if TYPE_CHECKING:

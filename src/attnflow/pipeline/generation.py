@@ -29,9 +29,8 @@ from attnflow.pipeline.answers import (
     rows_through_prompt,
 )
 from attnflow.pipeline.prepare import check_model, read_parts
-from attnflow.pipeline.request import Request, is_auto
+from attnflow.pipeline.request import LOGIT, Request, is_auto
 from attnflow.pipeline.session import Advance
-from attnflow.pipeline.source import LOGIT
 from attnflow.records import FloatArray
 from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.contrast import Contrast

@@ -20,9 +20,8 @@ from attnflow.models.capture.relevance import TogetherError
 from attnflow.models.checks.memory import check_heads_memory
 from attnflow.models.text.edits import begin, prediction_notices
 from attnflow.pipeline.choice import Chosen, choose, paper_note
-from attnflow.pipeline.request import Request
+from attnflow.pipeline.request import LOGIT, Request, check_layers
 from attnflow.pipeline.session import Session
-from attnflow.pipeline.source import LOGIT, check_layers
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.parts import TEMPLATE, Part
 

@@ -19,8 +19,15 @@ from attnflow.io.files import as_path
 from attnflow.io.inputs import check_choice
 from attnflow.methods import METHODS, Method, find_edge_method
 from attnflow.options.option import described, options_of, refuse_all, values_of
-from attnflow.options.tables import MEASURES, SIGNED, WITHOUT_STEPS, ExplainOptions
-from attnflow.pipeline.source import LOGIT, check_amounts, check_source
+from attnflow.options.tables import (
+    AMOUNTS,
+    ARRIVALS,
+    FROM_LOGIT,
+    MEASURES,
+    SIGNED,
+    WITHOUT_STEPS,
+    ExplainOptions,
+)
 from attnflow.records.checks import check_flags
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.selection import is_integer, listed_numbers, resolve, resolve_all
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 
 
 AUTO = "auto"
+POSITION, LOGIT = "position", "logit"  # where scores start
 
 
 def check_single_heads(method: str) -> None:
@@ -355,3 +363,85 @@ def _check_size(name: str, number: Any, given: Any) -> None:
     if isinstance(number, Rational) and not -HUGE < Fraction(number) < HUGE:
         msg = f"{name}={shown(given)} is far too large"
         raise InputError(msg)
+
+
+def reads(method: Method, rule: EdgeRule) -> bool:
+    """Whether a method can read a rule's edges."""
+    if not rule.amounts or method.amounts == "any":
+        return True
+    return method.amounts == "conserved" and rule.conserved
+
+
+def starts_at_target(method: Method, rule: EdgeRule) -> bool:
+    """Whether scores are what arrives from the target: one row, of the top layer."""
+    return rule.conserved and method.reads_edges and method.amounts == "conserved"
+
+
+def check_amounts(config: Request, members: Sequence[Method]) -> None:
+    """Refuse what has no meaning for amounts: nothing is divided, corrected or left out."""
+    rule = config.rule
+    for member in members:
+        if not reads(member, rule):
+            able = [
+                each.name for each in METHODS.members() if each.reads_edges and reads(each, rule)
+            ]
+            msg = (
+                f"method={member.name!r} reads shares of what a position takes, and "
+                f"edges={rule.name!r} are amounts with a sign ({rule.unit}); use "
+                f"{', '.join(map(repr, able))}"
+            )
+            raise InputError(msg)
+    refuse_all(config, AMOUNTS, f"edges={rule.name!r}")
+    whole = next((each.name for each in members if each.amounts == "conserved"), None)
+    if whole is not None:
+        refuse_all(config, ARRIVALS, f"method={whole!r} on edges={rule.name!r}")
+
+
+def check_layers(config: Request, depth: int) -> None:
+    """Refuse layers below the top where scores are what arrives from the target.
+
+    ``"all"`` are all that there are: the top one.
+    """
+    layers, layer = config.resolve_layers(depth)
+    if config.layers == "all":
+        layers = (layer,)
+    names = {config.method if name == "auto" else name for name in config.asked}
+    asked = [METHODS[name] for name in names]
+    if any(starts_at_target(each, config.rule) for each in asked) and layers != (depth,):
+        msg = (
+            f"relevance starts at the target, above layer {depth}; what starts at layer "
+            f"{', '.join(map(str, layers))} is not known. Leave layer and layers out, or use "
+            "method='raw'"
+        )
+        raise InputError(msg)
+
+
+def check_source(config: Request, members: Sequence[Method]) -> None:
+    """Refuse what has no meaning where scores start at the target's logit."""
+    if not (isinstance(config.source, str) and config.source in (POSITION, LOGIT)):
+        raise InputError(unknown("source", config.source, (POSITION, LOGIT)))
+    if config.source == POSITION:
+        return
+    for member in members:
+        if member.from_logit is None:
+            msg = (
+                f"source='logit' does not apply to method={member.name!r}, which has no meaning "
+                "for edges that lead to all layers at once; it is for "
+                f"{', '.join(methods_from_logit())}"
+            )
+            raise InputError(msg)
+    if config.edges != type(config).edges and not config.rule.needs.blocks:
+        able = [each.name for each in EDGE_RULES.members() if each.needs.blocks]
+        msg = (
+            f"source='logit' does not apply to edges={config.edges!r}, which do not take attention "
+            f"blocks apart; it is for {', '.join(able)}"
+        )
+        raise InputError(msg)
+    refuse_all(config, FROM_LOGIT, "source='logit'")
+
+
+def methods_from_logit() -> list[str]:
+    """The methods whose scores can start at a logit."""
+    return [
+        each.name for each in METHODS.members() if each.reads_edges and each.from_logit is not None
+    ]

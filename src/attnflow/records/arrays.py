@@ -106,3 +106,13 @@ def check_float(name: str, array: Array) -> None:
 def ratio(above: FloatArray, below: FloatArray) -> FloatArray:
     """Above / below, and 0 where both are 0: what can't be seen is not attended to."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
+
+def round_scores(values: FloatArray) -> FloatArray:
+    """Scores without differences below a billionth of the largest.
+
+    Flow is exactly 1 for every token that all flow of a position can reach; rounding must not
+    decide the ranks of such ties.
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    return values if largest == 0 else np.round(values / largest, 9)

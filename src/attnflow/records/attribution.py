@@ -12,9 +12,9 @@ import numpy as np
 
 from attnflow.errors import InputError, MissingExtra, shown
 from attnflow.records import checks
+from attnflow.records.arrays import round_scores
 from attnflow.records.files import SavedRecord, check_fields, read_list, read_prediction
 from attnflow.records.prediction import Prediction
-from attnflow.records.rounding import round_scores
 from attnflow.records.selection import find_position, input_positions, is_integer, words_of_tokens
 from attnflow.records.types import FloatArray
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow.views.routes import runs
 from attnflow.views.wording.labels import distinct_labels
 from attnflow.views.wording.numbers import number
+from attnflow.views.wording.traces import runs
 from seen import OTHER, TEXT, drawn, found_token, settle, slide, strip
 
 pytestmark = pytest.mark.browser

@@ -13,9 +13,14 @@ from attnflow.errors import InputError
 from attnflow.methods import METHODS
 from attnflow.methods.rollout import carried
 from attnflow.views.explorer.attribution import attribution_view
-from attnflow.views.explorer.document import make_document, make_view, to_json
-from attnflow.views.explorer.drawing import SHARE
-from attnflow.views.explorer.extent import SERVED, STANDALONE
+from attnflow.views.explorer.document import (
+    SERVED,
+    SHARE,
+    STANDALONE,
+    make_document,
+    make_view,
+    to_json,
+)
 from attnflow.views.explorer.parts import model_name
 from attnflow.views.explorer.schema import Document
 from attnflow.views.explorer.traces import trace_path

@@ -6,9 +6,8 @@ import attnflow
 import heard
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.views.explorer.document import make_view
+from attnflow.views.explorer.document import SERVED, STANDALONE, make_view
 from attnflow.views.explorer.exploration import exploration_of
-from attnflow.views.explorer.extent import SERVED, STANDALONE
 
 SIZES = {"short": 20, "long": 60, "longer": 130}
 

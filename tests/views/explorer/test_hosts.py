@@ -225,8 +225,7 @@ def test_importance_by_other_means_can_be_explored(tab, classifier, tmp_path):
 
 def test_a_text_of_512_tokens_stays_smooth(tab, models, tmp_path):
     """Scrolling, sliding and pointing draw only what is in sight."""
-    from attnflow.views.explorer.document import make_document, make_view
-    from attnflow.views.explorer.extent import SERVED
+    from attnflow.views.explorer.document import SERVED, make_document, make_view
     from opened import opened
 
     text = " ".join(["the keys to the cabinet are here"] * 73)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import attnflow
-from attnflow.views.explorer.extent import STANDALONE
-from attnflow.views.routes import carrying
-from attnflow.views.wording.cuts import main_edges
+from attnflow.views.explorer.document import STANDALONE
+from attnflow.views.wording.traces import carrying, main_edges
 from seen import TEXT, drawn, settle, strip
 
 pytestmark = pytest.mark.browser

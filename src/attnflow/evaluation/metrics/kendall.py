@@ -6,7 +6,7 @@ import numpy as np
 
 from attnflow.evaluation.metrics.metric import Case, Metric
 from attnflow.records import FloatArray
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 
 
 def kendall(first: FloatArray, second: FloatArray) -> float:

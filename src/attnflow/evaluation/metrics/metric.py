@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from attnflow.records import FloatArray
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 from attnflow.registry import Registry
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens, as in ERASER (DeYoung et al. 2020)

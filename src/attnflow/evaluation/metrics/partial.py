@@ -6,7 +6,7 @@ import numpy as np
 
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.metrics.metric import Case, Metric
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 
 
 def measure(case: Case) -> float:

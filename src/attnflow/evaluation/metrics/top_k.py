@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow.evaluation.metrics.metric import Case, Metric
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 
 SHARE = 0.2
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,10 @@ from attnflow.pipeline.choice import Shown
 from attnflow.pipeline.knockouts import verified
 from attnflow.pipeline.request import AUTO
 from attnflow.pipeline.session import Check, Session
+from attnflow.records import FloatArray
+from attnflow.records.arrays import to_numpy
 from attnflow.version import VERSION
 from attnflow.views.colours import input_positions
-from attnflow.views.explorer.drawing import (
-    carrying_edges,
-    columns_of,
-    strongest_edges,
-    traced_pairs,
-)
-from attnflow.views.explorer.extent import Extent
 from attnflow.views.explorer.found import find_all, find_elsewhere, has_one_row
 from attnflow.views.explorer.parts import (
     describe_method,
@@ -39,6 +36,7 @@ from attnflow.views.explorer.schema import (
     FORMAT,
     Blanked,
     Document,
+    DrawnEdges,
     HeadScores,
     MethodDescription,
     PackedScores,
@@ -49,7 +47,51 @@ from attnflow.views.explorer.schema import (
 from attnflow.views.explorer.traces import to_traces
 from attnflow.views.wording.numbers import as_sentence
 from attnflow.views.wording.summaries import BLANK_OUT
+from attnflow.views.wording.traces import MOST
 
+
+@dataclass(frozen=True)
+class Extent:
+    """How much of a session goes into its document; the rest is computed by a server, or left out.
+
+    Attributes:
+        all_queries: Up to this many tokens, every position can be explained.
+        solved: Up to this many tokens, methods that solve every score apart are included; up to an
+            eighth of them, those that solve a system as large as the graph.
+        pairs: At most this many (layer, token) pairs are traced.
+        heads: At most this many scores of single heads are solved separately.
+        blanks: Up to this many tokens, each is blanked out, and methods are included that run the
+            model many times.
+        trace_edges: At most this many edges of a trace are included, the strongest.
+        verified: Of so many traces, the edges of the cut are removed from the model.
+        all_methods: Whether methods are offered whose scores are not in the document.
+    """
+
+    all_queries: int
+    solved: int
+    pairs: int
+    heads: int
+    blanks: int
+    trace_edges: int = 1500
+    verified: int = 0
+    all_methods: bool = False
+
+    def most(self, cost: str) -> float:
+        """Up to how many tokens a method of that cost is included."""
+        most = {"matrix": math.inf, "pair": self.solved, "query": self.solved // 8}
+        return {**most, "pass": math.inf, "passes": self.blanks}[cost]
+
+
+SERVED = Extent(all_queries=32, solved=64, pairs=1, heads=0, blanks=0, all_methods=True)
+STANDALONE = Extent(
+    all_queries=40, solved=1024, pairs=100, heads=20_000, blanks=128, trace_edges=250, verified=5
+)
+
+
+MOST_EDGES = 15_000  # in a document, shared by all positions
+SHARE = 10  # of the traces of a short text, one in so many is there of a long one
+MOST_AMOUNTS = 200
+FEWEST_EDGES = 4  # of each position, however many positions there are
 MOST_HEAD_WORK = 10**10  # edges that flows of all heads of a layer pass: seconds on one core
 
 
@@ -361,3 +403,75 @@ def predict_blanked(
     """The model's predictions without each of these sets of tokens."""
     pairs = zip(sets, session.blanking.predict(sets, check), strict=True)
     return [{"positions": sorted(each), "said": predictions(said)} for each, said in pairs]
+
+
+def columns_of(session: Session) -> list[str]:
+    """A name for each step of the graph; an encoder–decoder says which kind of step it is."""
+    activations = session.activations
+    if activations.ends is None:
+        return ["input", *(f"L{layer}" for layer in range(1, session.depth + 1))]
+    names = {}
+    before = 0
+    for layer, end in enumerate(activations.steps, start=1):
+        names[end] = f"L{layer}"
+        if end - before == 2:
+            names[end - 1] = f"L{layer} self"
+            names[end] = f"L{layer} cross"
+        before = end
+    return ["input", *(names[step] for step in sorted(names))]
+
+
+def strongest_edges(session: Session) -> DrawnEdges:
+    """The strongest edges of every position: all of them where there are few tokens."""
+    maps = session.maps
+    steps, size = len(maps), maps[0].shape[-1]
+    count = min(size, max(FEWEST_EDGES, MOST_EDGES // (steps * size)))
+    # Map by map: all of a long text together may take more memory than there is.
+    kept = [_strongest(to_numpy(each), count) for each in maps]
+    step = np.repeat(np.arange(1, steps + 1), [len(each[0]) for each in kept])
+    query, key, weight = (np.concatenate(each) for each in zip(*kept, strict=True))
+    order = np.argsort(-weight, kind="stable")
+    return {
+        "step": pack(step[order], "u2"),
+        "query": pack(query[order], "u2"),
+        "key": pack(key[order], "u2"),
+        "weight": pack(weight[order]),
+        "kept": int(count),
+    }
+
+
+def carrying_edges(session: Session) -> DrawnEdges:
+    """The edges between tokens that carry 90 % of all amounts, for the target and against it."""
+    maps = np.stack([to_numpy(each) for each in session.maps])
+    maps[:, range(session.size), range(session.size)] = 0.0  # which stay in place
+    sizes = np.abs(maps).ravel()
+    order = np.argsort(-sizes, kind="stable")[:MOST_AMOUNTS]
+    passed = np.cumsum(sizes[order])
+    count = 1 + int(np.searchsorted(passed, MOST * sizes.sum())) if sizes.any() else 0
+    order = order[:count]
+    step, query, key = np.unravel_index(order, maps.shape)
+    return {
+        "step": pack(step + 1, "u2"),
+        "query": pack(query, "u2"),
+        "key": pack(key, "u2"),
+        "weight": pack(maps.ravel()[order]),
+        "kept": 0,
+    }
+
+
+def _strongest(weights: FloatArray, count: int) -> tuple[Any, Any, FloatArray]:
+    """Queries, keys and weights of the strongest edges of every position that are not 0."""
+    keys = np.argpartition(-weights, count - 1, axis=-1)[..., :count]
+    strongest = np.take_along_axis(weights, keys, -1)
+    nonzero = strongest > 0
+    return np.nonzero(nonzero)[0], keys[nonzero], strongest[nonzero]
+
+
+def traced_pairs(
+    top: FloatArray, layers: Sequence[int], most: int, key: int
+) -> list[tuple[int, int]]:
+    """Which (layer, token) pairs are traced: all, or the highest-scored of the last layer."""
+    order = [key, *(int(at) for at in np.argsort(-top, kind="stable") if at != key)]
+    if len(layers) * len(order) <= most:
+        return [(layer, at) for layer in reversed(layers) for at in order]
+    return [(layers[-1], at) for at in order[: max(1, most // SHARE)]]

@@ -13,8 +13,7 @@ from attnflow.records.citations import Citations
 from attnflow.records.generation import Generation
 from attnflow.views.explorer.attribution import attribution_view
 from attnflow.views.explorer.citations import citations_document
-from attnflow.views.explorer.document import first_method, make_document, make_view
-from attnflow.views.explorer.extent import STANDALONE
+from attnflow.views.explorer.document import STANDALONE, first_method, make_document, make_view
 from attnflow.views.explorer.generation import generation_document
 from attnflow.views.explorer.notebook import draw_picture, to_bundle
 from attnflow.views.explorer.plain import AnyDocument

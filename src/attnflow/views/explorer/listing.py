@@ -12,7 +12,7 @@ import numpy as np
 
 from attnflow.evaluation.agreement import spearman
 from attnflow.records import Attribution, FloatArray
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 from attnflow.runs.reading import BadRow, Run
 from attnflow.views.colours import input_positions
 from attnflow.views.wording.labels import label

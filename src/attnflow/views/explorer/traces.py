@@ -12,10 +12,8 @@ from attnflow.records import FlowTrace
 from attnflow.records.knockout import Edges
 from attnflow.views.explorer.parts import method_id, predictions
 from attnflow.views.explorer.schema import KnockedOut, Trace
-from attnflow.views.routes import carrying
-from attnflow.views.wording.cuts import main_edges
 from attnflow.views.wording.numbers import as_sentence
-from attnflow.views.wording.traces import trace_names, trace_sentence
+from attnflow.views.wording.traces import carrying, main_edges, trace_names, trace_sentence
 
 MOST_EDGES = 1500  # more would blur a graph of 512 tokens
 MOST_ROUTES = 12

@@ -14,9 +14,9 @@ from attnflow.views.colours import sign_colour
 from attnflow.views.figures import axes
 from attnflow.views.figures.axes import Scale, Theme
 from attnflow.views.kinds import Kind
-from attnflow.views.routes import carrying
 from attnflow.views.wording.names import has_layers, info_of, is_signed, rule_name, signs_note
 from attnflow.views.wording.numbers import number, share
+from attnflow.views.wording.traces import carrying
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Attribution
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 from attnflow.views.colours import colour_top
 from attnflow.views.terminal import paint, pictures
 from attnflow.views.terminal.lines import (

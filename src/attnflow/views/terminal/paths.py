@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records import Edge, FlowTrace, Route
-from attnflow.views.routes import runs
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.lines import (
     model_name,
@@ -22,7 +21,6 @@ from attnflow.views.terminal.lines import (
     warning_lines,
     wrap_parts,
 )
-from attnflow.views.wording.cuts import MOST, main_edges
 from attnflow.views.wording.labels import distinct_labels
 from attnflow.views.wording.names import describe_edges, info_of, name_of
 from attnflow.views.wording.numbers import (
@@ -34,7 +32,7 @@ from attnflow.views.wording.numbers import (
     share,
     unit,
 )
-from attnflow.views.wording.traces import steps_between, trace_sentence
+from attnflow.views.wording.traces import MOST, main_edges, runs, steps_between, trace_sentence
 
 WIDTH = 16
 BAR = 12

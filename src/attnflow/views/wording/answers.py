@@ -14,9 +14,9 @@ from itertools import groupby
 
 import numpy as np
 
+from attnflow.records.arrays import round_scores
 from attnflow.records.generation import Generation, Span
 from attnflow.records.parts import ANSWER, INSTRUCTIONS, QUESTION, SOURCE, Part, PartScore
-from attnflow.records.rounding import round_scores
 from attnflow.views.wording.labels import LONGEST, isolate, label, printable
 from attnflow.views.wording.names import unit_of
 from attnflow.views.wording.numbers import join_names, number, percent, share

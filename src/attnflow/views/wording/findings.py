@@ -17,7 +17,7 @@ from attnflow.evaluation.blanking_check import BlankingCheck, read_blank_out
 from attnflow.models.outputs import has_label
 from attnflow.models.sizes import independent_labels, labels_tokens
 from attnflow.records import Attribution, FloatArray
-from attnflow.records.rounding import round_scores
+from attnflow.records.arrays import round_scores
 from attnflow.records.selection import input_positions
 from attnflow.views.wording.labels import LONGEST, clip, isolate, label, printable, word_labels
 from attnflow.views.wording.names import MethodInfo, info_of, is_signed, name_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS, Method
-from attnflow.pipeline.source import starts_at_target
+from attnflow.pipeline.request import starts_at_target
 from attnflow.records import Attribution, FlowTrace
 from attnflow.records.generation import Generation
 from attnflow.records.reasoning import Reasoning

@@ -22,8 +22,7 @@ from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import AUTO, Request
 from attnflow.solvers.execution import cores
 from attnflow.version import VERSION
-from attnflow.views.explorer.document import make_view
-from attnflow.views.explorer.extent import SERVED
+from attnflow.views.explorer.document import SERVED, make_view
 from attnflow.views.explorer.parts import describe_rule, model_name
 from attnflow.views.explorer.render import read_static
 from attnflow.views.explorer.schema import Rule

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError, ModelError
 from attnflow.methods import METHODS, Method, find_edge_method, find_trace
-from attnflow.pipeline.request import check_single_heads
+from attnflow.pipeline.request import check_amounts, check_single_heads, starts_at_target
+from attnflow.pipeline.request import check_layers as check_amount_layers
 from attnflow.pipeline.session import check_output_alone
-from attnflow.pipeline.source import check_amounts, starts_at_target
-from attnflow.pipeline.source import check_layers as check_amount_layers
 from attnflow.views.explorer.document import takes_long
 from attnflow.views.explorer.server.limits import ApiError
 from attnflow.views.explorer.server.memory import EXTRA_TOKENS

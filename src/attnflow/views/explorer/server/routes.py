@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from starlette.requests import Request
+from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from attnflow.edges import EDGE_RULES
 from attnflow.errors import shown
 from attnflow.methods import METHODS
+from attnflow.models.answers.interface import answers_of
+from attnflow.models.answers.prompts import make_prompt
+from attnflow.models.text.writing import Writing
+from attnflow.pipeline.generation import AnswerConfig, explain_answer
 from attnflow.pipeline.knockouts import RUNS
+from attnflow.pipeline.request import AUTO, Request
 from attnflow.pipeline.session import Session
 from attnflow.views.explorer.document import (
+    SERVED,
     first_method,
     heads_of,
     make_document,
@@ -24,8 +31,7 @@ from attnflow.views.explorer.document import (
     scores_of,
     to_json,
 )
-from attnflow.views.explorer.extent import SERVED
-from attnflow.views.explorer.generation import GenerationDocument
+from attnflow.views.explorer.generation import GenerationDocument, generation_document
 from attnflow.views.explorer.schema import (
     Blanked,
     Document,
@@ -35,7 +41,6 @@ from attnflow.views.explorer.schema import (
     Trace,
 )
 from attnflow.views.explorer.server import requests
-from attnflow.views.explorer.server.answers import answer_document
 from attnflow.views.explorer.server.bodies import read_body
 from attnflow.views.explorer.server.checks import check_heads_work
 from attnflow.views.explorer.server.guard import client_of
@@ -43,6 +48,12 @@ from attnflow.views.explorer.server.limits import ApiError, Job
 from attnflow.views.explorer.server.memory import Shape
 from attnflow.views.explorer.server.sessions import Cost, SessionCache
 from attnflow.views.explorer.traces import knocked_out, trace_path
+
+if TYPE_CHECKING:
+    from attnflow.views.explorer.server.limits import Job
+    from attnflow.views.explorer.server.requests import AnswerRequest
+    from attnflow.views.explorer.server.sessions import SessionCache
+
 
 Task = Callable[[SessionCache, Job], Any]
 Work = Callable[[Session, str | None, Job], Any]
@@ -54,11 +65,11 @@ class WorkerRoute(APIRoute):
     Both run in a worker: FastAPI itself would read and check bodies on the event loop.
     """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
         """What answers a request."""
         body = inspect.signature(self.endpoint, eval_str=True).parameters["body"].annotation
 
-        async def handle(request: Request) -> Response:
+        async def handle(request: HttpRequest) -> Response:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != JSON:  # other sites could send a form without asking first
                 raise ApiError(422, "invalid", f"content type {shown(kind)}; send {JSON}")
@@ -182,3 +193,21 @@ def blank(body: requests.BlankRequest) -> Task:
         return {"blanked": predict_blanked(session, body.sets, job.check)}
 
     return on_session(body, lambda shape: shape.blanking(len(body.sets)), work)
+
+
+def answer_document(cache: SessionCache, body: AnswerRequest, job: Job) -> GenerationDocument:
+    """The document of an answer; its prompt and length are checked before the model runs."""
+    adapter = cache.models[cache.check(body)]
+    answers = answers_of(adapter)
+    config = Request(**body.options, threads=cache.threads)
+    prompt = make_prompt(body.text, answers.tokenizer, adapter.name, body.parts)
+    tokens = answers.read(prompt.text, special=prompt.special)
+    # A given answer has at most as many tokens as bytes.
+    written = body.generate if body.answer is None else len(body.answer.encode())
+    cache.check_size(len(tokens) + written)
+    rule = EDGE_RULES["gradient"] if config.edges == AUTO else config.rule  # the more expensive one
+    shape = Shape(adapter, rule, len(tokens) + written, config.threads or 1)
+    asked = AnswerConfig(Writing(body.generate, body.answer, check=job.check), each=body.each)
+    with cache.memory.reserve(shape.forward + shape.merged + shape.solving, job):
+        found = explain_answer(prompt, answers, config, asked, lambda _: job.check())
+    return generation_document(found)
