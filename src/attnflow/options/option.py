@@ -119,7 +119,8 @@ def refuse_all(table: Any, situation: str, what: str = "") -> None:
 
 def values_of(table: Any, names: Any = None) -> dict[str, Any]:
     """The values of a table's options by their names."""
-    return {name: getattr(table, name) for name in names or options_of(table)}
+    names = options_of(table) if names is None else names
+    return {name: getattr(table, name) for name in names}
 
 
 def described(table: Any) -> dict[str, Any]:
