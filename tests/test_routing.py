@@ -56,7 +56,7 @@ def test_an_encoder_decoder_has_routes_from_its_target():
     ("options", "message"),
     [
         ({"to": "dog"}, "to='dog' is not one of the tokens"),
-        ({"to": 2, "heads": "each"}, "heads='each' is not for routes"),
+        ({"to": 2, "heads": "each"}, "heads='each' does not apply to routes"),
         ({"to": 2, "correction": "sink"}, "is for causal decoders"),
         ({"to": 2, "layer": 9}, "layer=9 does not exist"),
     ],

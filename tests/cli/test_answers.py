@@ -157,7 +157,7 @@ def test_several_methods_explain_one_answer(run, talker, files, tmp_path):
     named = [word for word in firsts if word in several]
     assert named == ["flow", "rollout", "blank-out"]
     page = run(*asked, *several, "--html", tmp_path / "page.html")
-    assert "--html shows one answer by one method; these are 3 methods" in page.err
+    assert "--html shows one answer by one method; there are 3 methods" in page.err
 
 
 def test_answers_are_saved(run, talker, tmp_path):
@@ -206,7 +206,7 @@ def test_a_chat_that_can_t_be_read_is_not_said_to_be_broken(run, talker, tmp_pat
 
 def test_a_part_that_is_no_piece_of_the_chat_is_named(run, talker, files):
     (files / "is.txt").write_text("is")
-    for name, message in (("keys", "its text is in no message of"), ("is", "chat.json 2 times")):
+    for name, message in (("keys", "does not occur in any message of"), ("is", "occurs 2 times in")):
         asked = ("--chat", files / "chat.json", "--part", f"{name}={files / f'{name}.txt'}")
         ran = run("explain", *asked, "-m", "no-such-model", "--generate", 2)
         assert ran.code == 2
@@ -217,7 +217,7 @@ def test_a_part_that_is_no_piece_of_the_chat_is_named(run, talker, files):
 def test_what_scores_are_sums_of_is_told(run, talker):
     asked = ("explain", "the keys to the cabinet", "-m", talker, "--generate", 3)
     ran = run(*asked, "--method", "direct", "--edges", "alti", columns=120)
-    assert "scores are sums over layers of how much longer (L1) a token makes" in ran.out
+    assert "scores are sums over layers of how much a token adds to the L1 norm" in ran.out
     assert "sums over layers" not in run(*asked, "--method", "rollout").out
 
 

@@ -46,4 +46,4 @@ def test_every_form_has_what_python_finds(run, asked, tmp_path):
 def test_two_forms_at_once_are_refused(run, asked):
     ran = run(*asked[1], "--json", "--markdown")
     assert ran.code == 2
-    assert "--json and --markdown are two forms of the output" in ran.err
+    assert "give --json or --markdown, not both" in ran.err

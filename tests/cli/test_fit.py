@@ -21,7 +21,7 @@ def test_learned_heads_end_to_end(run, folder, texts, tmp_path):
     ran = run("fit", folder, texts, "-o", file)
     assert ran.code == 0, ran.err
     lines = ran.out.splitlines()
-    assert lines[0].startswith("On 2 texts held apart")
+    assert lines[0].startswith("On 2 held-out texts")
     assert [line.split(maxsplit=2)[2] for line in lines[2:5]] == [
         "learned", "mean of heads", "position",
     ]  # fmt: skip

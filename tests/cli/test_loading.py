@@ -117,7 +117,7 @@ def test_what_has_no_meaning_is_refused_before_work(run, folder, arguments, said
 def test_one_revision_is_not_of_several_models(run):
     ran = run("serve", "-m", "a/b", "-m", "c/d", "--revision", "v1", columns=400)
     assert ran.code == 2
-    assert "of several, write NAME@REVISION" in ran.err
+    assert "for several, write NAME@REVISION" in ran.err
 
 
 def test_a_device_is_not_of_a_cluster(run, tmp_path):

@@ -89,7 +89,7 @@ def test_a_long_text_has_routes_that_add_up():
         ({"key": True}, "^key must be an integer from 0 to 4, got True"),
         ({"key": 0, "head": 3}, "head=3"),
         ({"key": 0, "head": True}, "^head must be an integer from 0 to 1, got True"),
-        ({"key": 0, "heads": "each"}, "heads='each' is not for a trace"),
+        ({"key": 0, "heads": "each"}, "heads='each' does not apply to a trace"),
         ({"key": 0, "heads": "mean", "head": 1}, "^head=1 and heads='mean' exclude each other"),
         ({"key": 0, "heads": [0, 1], "head": 0}, r"^head=0 and heads=\[0, 1\] exclude each other"),
     ],

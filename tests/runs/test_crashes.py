@@ -248,7 +248,7 @@ def test_control_c_keeps_what_is_finished(tmp_path, model, undisturbed):
     process.send_signal(signal.SIGINT)
     _, told = process.communicate()
     assert process.returncode == 130
-    assert "what is finished is kept: the same command goes on" in told
+    assert "finished rows are kept: run the same command again to continue" in told
     assert "Traceback" not in told
     assert not list(place.glob("*.part"))
     part = attnflow.read_run(place, unfinished=True)

@@ -57,10 +57,13 @@ def check_routes(method: str) -> None:
 def trace_to(session: Session, to: int | str, *, verify: bool | None = None) -> FlowTrace:
     """The trace from the position that a session explains to a token, with its cut removed."""
     if session.config.query == "all":
-        msg = "query='all' is not for routes, which come from one position; name it"
+        msg = "query='all' does not apply to routes, which end at one position; name it"
         raise InputError(msg)
     if session.config.heads == "each":
-        msg = "heads='each' is not for routes: they pass through merged heads; pick one by number"
+        msg = (
+            "heads='each' does not apply to routes, which pass through merged heads; pick one by "
+            "number"
+        )
         raise InputError(msg)
     method = session.config.method
     if not session.starts_at_target(method):

@@ -134,7 +134,7 @@ def _cluster(address: Any, gpus: Any) -> Cluster | None:
         msg = f"gpus_per_worker={shown(gpus)} must be 0 or more, such as 1 or 0.5"
         raise InputError(msg)
     if address is None and gpus:
-        msg = f"gpus_per_worker={gpus} is for workers of a Ray cluster; name one by ray="
+        msg = f"gpus_per_worker={gpus} is for workers of a Ray cluster; name the cluster with ray="
         raise InputError(msg)
     if address is not None and not (isinstance(address, str) and address):
         msg = f"ray={shown(address)} must be an address, such as 'auto' or 'local'"

@@ -91,7 +91,10 @@ def _choose_heads(heads: Heads | None, head: int | None) -> Heads:
         )
         raise InputError(msg)
     if isinstance(heads, str) and heads == "each":
-        msg = "heads='each' is not for a trace, which is of one head (head=3) or of merged ones"
+        msg = (
+            "heads='each' does not apply to a trace, which is of one head (head=3) or of merged "
+            "heads"
+        )
         raise InputError(msg)
     if head is not None:
         return "each"

@@ -66,7 +66,7 @@ class Asked:
                 flag = {"sampling": "--temperature, --top-p and --top-k", "roles": "--role"}.get(
                     name, f"--{name}"
                 )
-                msg = f"{flag}: for answers; give --generate N as well"
+                msg = f"{flag} is for answers; give --generate N as well"
                 raise InputError(msg)
 
 
@@ -126,7 +126,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
     prompts, parts = prompts_of(texts, file, asked)
     for count, what in ((len(prompts), "prompts"), (len(config.asked), "methods")):
         if alone and count > 1:
-            msg = f"--html shows one answer by one method; these are {count} {what}"
+            msg = f"--html shows one answer by one method; there are {count} {what}"
             raise InputError(msg)
     live = live and len(prompts) == 1
     known = options_of(AnswerOptions)
@@ -211,7 +211,7 @@ def prompts_of(
         return list(read_texts(texts, file)), None
     given = list(texts or ()) or ([] if file is None else read_texts(None, file))
     if given and QUESTION in named:
-        msg = f"--part {QUESTION}=…: the text has that name; give one of both, or another name"
+        msg = f"--part {QUESTION}=…: the text has this name already; leave one out, or rename the part"
         raise InputError(msg)
     return [{**named, **({QUESTION: text} if text else {})} for text in given or [""]], None
 
@@ -225,13 +225,13 @@ def _check_inside(parts: dict[str, str], messages: list[Any], file: Path) -> Non
             continue
         if not count:
             msg = (
-                f"--part {name}=…: its text is in no message of {file}. A part is a piece of them, "
-                "letter by letter: put the text into a message, or leave --part out"
+                f"--part {name}=…: its text does not occur in any message of {file}. A part must "
+                "occur there verbatim: put the text into a message, or leave --part out"
             )
         else:
             msg = (
-                f"--part {name}=…: its text is in {file} {count} times, and one place must be "
-                "meant: give a file with a longer piece of the message"
+                f"--part {name}=…: its text occurs {count} times in {file}; give a file with a "
+                "longer piece of the message, which occurs once"
             )
         raise InputError(msg)
 

@@ -64,7 +64,7 @@ def cite(  # noqa: PLR0913 - one argument per option of its own
     force: own.Force = False,
     plugin: own.Plugins = None,
 ) -> None:
-    """Show which sources each sentence of an answer rests on, and what it is without them.
+    """Show which sources each sentence of an answer rests on, tested by deleting them.
 
     Example: attnflow cite "Who built the harbour?" --part harbour=harbour.txt -m NAME
     """
@@ -75,7 +75,7 @@ def cite(  # noqa: PLR0913 - one argument per option of its own
     given = {"sampling": sampling, "roles": read_roles(role or ())}
     options |= {name: value for name, value in given.items() if value}
     if as_json and markdown:
-        msg = "--json and --markdown are two forms of the output; give one of them"
+        msg = "give --json or --markdown, not both"
         raise InputError(msg)
     check_targets(save, html, force=force)
     asked = Asked(options, chat, part or ())

@@ -195,7 +195,7 @@ def parse_methods(given: list[str] | None) -> list[str]:
     from attnflow.methods import METHODS
 
     if given and "auto" in given and len(given) > 1:
-        msg = "--method auto stands alone: it is chosen by the model; leave out the others"
+        msg = "--method auto can't be combined with other methods; leave them out"
         raise InputError(msg)
     return [METHODS[name].name for name in given or () if name != "auto"]
 

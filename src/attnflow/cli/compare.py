@@ -25,7 +25,7 @@ Top = Annotated[
         "--top",
         metavar="N",
         min=1,
-        help="How many tokens to list; those with the highest scores.",
+        help="How many tokens to list, from the highest score down.",
         rich_help_panel="Output",
     ),
 ]

@@ -52,7 +52,7 @@ Ranks = Annotated[
     typer.Option(
         "--ranks",
         metavar="FILE",
-        help="Draw the mean ranks by the first metric, and what can't be told apart.",
+        help="Draw the mean ranks by the first metric, and which ranks do not differ significantly.",
         rich_help_panel=_OUTPUT,
     ),
 ]

@@ -84,7 +84,7 @@ Relative = Annotated[
     bool,
     typer.Option(
         "--relative",
-        help="For heatmap: stretch colours over each layer; for generation, over each row.",
+        help="Stretch colours over each layer (heatmap) or each row (generation).",
         rich_help_panel=_LOOK,
     ),
 ]
@@ -97,7 +97,7 @@ Width = Annotated[
     typer.Option(
         "--width",
         metavar="WIDTH",
-        help="Of the page: single or double (columns), or 3.5in, 252pt. Type keeps its size.",
+        help="The width: single or double (columns), 3.5in or 252pt. The font size stays the same.",
         rich_help_panel=_LOOK,
         show_default="as wide as it needs",
     ),
@@ -105,6 +105,11 @@ Width = Annotated[
 Dpi = Annotated[
     int,
     typer.Option(
-        "--dpi", min=20, max=1200, metavar="N", help="Of PNG files.", rich_help_panel=_LOOK
+        "--dpi",
+        min=20,
+        max=1200,
+        metavar="N",
+        help="The resolution of PNG files.",
+        rich_help_panel=_LOOK,
     ),
 ]

@@ -61,7 +61,7 @@ def fit(
     except KeyboardInterrupt:
         echo("progress is saved: run the same command again to continue", err=True)
         raise
-    echo(f"On {learned.figures['texts']} texts held apart, agreement with blanking out:")
+    echo(f"On {learned.figures['texts']} held-out texts, agreement with blanking out:")
     echo("plain  given position")
     for name, found in learned.figures.items():
         if isinstance(found, dict):
@@ -74,7 +74,7 @@ def _conclusion(figures: Mapping[str, Any]) -> str:
     """What a person may conclude of texts that the weights were not learned from."""
     learned, mean = (figures[name]["agreement"] for name in ("learned", "mean of heads"))
     if learned is None or mean is None:
-        return "The texts held apart are too short to compare anything: give longer ones."
+        return "The held-out texts are too short to compare anything: give longer ones."
     if learned <= mean:
         return (
             "The weights do no better there than the plain mean of heads: don't use them; learn "

@@ -60,7 +60,7 @@ Own = Annotated[
     bool,
     typer.Option(
         "--own",
-        help="What tokens read of themselves, too; whole heads and layers have it anyway.",
+        help="Remove tokens' edges to themselves, too; the default for whole heads and layers.",
         rich_help_panel=_EDGES,
     ),
 ]

@@ -40,7 +40,7 @@ File = Annotated[
 _pair = typer.Option(
     "--pair",
     metavar="TEXT",
-    help="The second text, where the model reads two as one input; of many texts, one for each.",
+    help="The second text, for models that read two as one input; repeat it for several texts.",
     rich_help_panel=INPUT,
     show_default=False,
 )
@@ -61,7 +61,7 @@ PromptParts = Annotated[
     typer.Option(
         "--part",
         metavar="NAME=FILE",
-        help="A named part of the prompt: before the text, or a piece of a message; repeatable.",
+        help="A named part of the prompt: put before the text, or a piece of a message; repeatable.",
         rich_help_panel=INPUT,
         show_default=False,
     ),
@@ -80,16 +80,16 @@ Temperature = Annotated[
     float | None,
     typer.Option(
         "--temperature",
-        help="Draw the answer's tokens at this temperature.",
+        help="Sample the answer's tokens at this temperature.",
         rich_help_panel=INPUT,
-        show_default="the most likely ones are written",
+        show_default="the most likely token is taken each time",
     ),
 ]
 TopP = Annotated[
     float | None,
     typer.Option(
         "--top-p",
-        help="Draw from the most likely tokens that have this probability together.",
+        help="Sample from the most likely tokens whose probabilities sum to this.",
         rich_help_panel=INPUT,
         show_default=False,
     ),
@@ -98,7 +98,7 @@ TopK = Annotated[
     int | None,
     typer.Option(
         "--top-k",
-        help="Draw from this many of the most likely tokens.",
+        help="Sample from this many of the most likely tokens.",
         rich_help_panel=INPUT,
         show_default=False,
     ),

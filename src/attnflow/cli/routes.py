@@ -36,7 +36,7 @@ def routes(  # noqa: PLR0913 - one argument per option of its own
     as_json: own.Json = False,
     plugin: own.Plugins = None,
 ) -> None:
-    """Show the paths that a token's score came by, and their bottleneck.
+    """Show the paths behind a token's score, and their bottleneck.
 
     Example: attnflow routes "The food was not good." --to not
     """

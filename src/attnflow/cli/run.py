@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Out = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="DIR", help="The folder to write, or to go on with."),
+    typer.Option("--output", "-o", metavar="DIR", help="The folder to write, or to continue."),
 ]
 
 
@@ -35,7 +35,7 @@ def run(
 ) -> None:
     """Explain every row of a data set, into a folder of Parquet files.
 
-    Files appear whole or not at all: after a crash the same command goes on.
+    Files appear whole or not at all; after a crash, run the same command again to continue.
 
     Example: attnflow run reviews.jsonl -o explained --layers all --workers 2
     """
@@ -46,7 +46,7 @@ def run(
     try:
         made = explain_rows(data, out, model, **options, **how)
     except KeyboardInterrupt:
-        echo("what is finished is kept: the same command goes on", err=True)
+        echo("finished rows are kept: run the same command again to continue", err=True)
         raise
     count = made.manifest["finished"]["errors"]
     kept = "all of them" if made.kept == made.rows else f"{made.kept} of them"

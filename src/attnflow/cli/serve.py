@@ -30,7 +30,7 @@ Host = Annotated[
     typer.Option(
         "--host",
         metavar="ADDRESS",
-        help="Where to listen; 0.0.0.0 lets the whole network in, with a token.",
+        help="The address to listen on; 0.0.0.0 lets the whole network in, with a token.",
         rich_help_panel="Server",
     ),
 ]
@@ -45,7 +45,7 @@ AllowHost = Annotated[
     typer.Option(
         "--allow-host",
         metavar="NAME",
-        help="A host name to answer to; repeat it for several. [default: that of --host]",
+        help="A host name to answer to; repeat for several. [default: that of --host]",
         rich_help_panel="Server",
     ),
 ]
@@ -54,7 +54,7 @@ Token = Annotated[
     typer.Option(
         "--token",
         metavar="TOKEN",
-        help="What a browser must bring. [default: a new one beyond this machine, else none]",
+        help="The token a browser must send. [default: a random one unless --host is local]",
         rich_help_panel="Server",
     ),
 ]
@@ -63,7 +63,7 @@ Memory = Annotated[
     typer.Option(
         "--max-memory",
         metavar="GIB",
-        help="What all requests together may take beside the models; one takes at most half.",
+        help="Memory for all requests together, without the models; one may take half of it.",
         rich_help_panel="Server",
     ),
 ]
@@ -73,14 +73,18 @@ Workers = Annotated[
         "--workers",
         metavar="N",
         min=1,
-        help="Requests processed at the same time.",
+        help="How many requests are processed at the same time.",
         rich_help_panel="Server",
     ),
 ]
 Tokens = Annotated[
     int,
     typer.Option(
-        "--max-tokens", metavar="N", min=1, help="The longest input.", rich_help_panel="Server"
+        "--max-tokens",
+        metavar="N",
+        min=1,
+        help="The longest input, in tokens.",
+        rich_help_panel="Server",
     ),
 ]
 Seconds = Annotated[
@@ -88,7 +92,7 @@ Seconds = Annotated[
     typer.Option(
         "--timeout",
         metavar="SECONDS",
-        help="The longest that a request may take.",
+        help="The longest time that a request may take.",
         rich_help_panel="Server",
     ),
 ]
@@ -97,7 +101,7 @@ RunFolder = Annotated[
     typer.Option(
         "--run",
         metavar="DIR",
-        help="List the texts of a finished run, where methods disagree most first.",
+        help="List the texts of a finished run, starting where methods disagree most.",
         rich_help_panel="Server",
         show_default=False,
     ),
@@ -126,17 +130,17 @@ def serve(  # noqa: PLR0913 - one argument per option of its own
 ) -> None:
     """Open the explorer: an interactive view in the browser.
 
-    Give --model several times to choose between models; requests can name no others. How they
-    are loaded is said once for all of them.
+    Repeat --model to offer several models; the page can use no others. The loading options apply
+    to all of them.
 
-    With --run, texts of a data set are listed at /run, and each opens in the view.
+    With --run, the texts of a data set are listed at /run, and each opens in the view.
 
     Example: attnflow serve --port 8000
     """
     _check_options(timeout, max_memory, token)
     model, revision = options.pop("model", []), options.get("revision")
     if revision is not None and len(model) > 1:
-        msg = f"--revision {revision} is for one --model; of several, write NAME@REVISION"
+        msg = f"--revision {revision} is for one --model; for several, write NAME@REVISION"
         raise InputError(msg)
 
     def choose(name: str | None) -> Source:
@@ -151,7 +155,7 @@ def serve(  # noqa: PLR0913 - one argument per option of its own
         try:
             probe.bind((host, port))
         except (TypeError, ValueError) as error:  # a name that no host can have
-            msg = f"--host {host!r} is no address: {error}; choose another --host"
+            msg = f"--host {host!r} is not an address: {error}; choose another --host"
             raise InputError(msg) from error
         except OSError as error:
             no_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
@@ -164,7 +168,7 @@ def serve(  # noqa: PLR0913 - one argument per option of its own
 
     for name in allow_host or []:
         if access.host_name(access.bracketed(name)) is None:
-            msg = f"--allow-host {name!r} is no host name; give one like explorer.example.org"
+            msg = f"--allow-host {name!r} is not a host name; give one such as explorer.example.org"
             raise InputError(msg)
     if token is None and not access.is_loopback(host):
         token = access.new_token()

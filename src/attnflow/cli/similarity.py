@@ -50,7 +50,7 @@ def similarity(  # noqa: PLR0913 - one argument per option of its own
     force: own.Force = False,
     plugin: own.Plugins = None,
 ) -> None:
-    """Show what made two texts similar: the parts of the cosine, token pair by token pair.
+    """Show what made two texts similar: the share of each pair of tokens in the cosine.
 
     Example: attnflow similarity "a cat sleeps" "the kitten naps" -m FOLDER
     """

@@ -78,7 +78,7 @@ def steps(  # noqa: PLR0913 - one argument per option of its own
 
     with show_status("loading the model"):
         loaded = load_model(model)
-    with show_status("taking steps away"):
+    with show_status("removing steps"):
         found = trace(prompts[0], loaded, **options)
     if save is not None:
         found.save(save, overwrite=True)  # which was checked before any work

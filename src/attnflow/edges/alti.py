@@ -27,5 +27,5 @@ MEMBER = EdgeRule(
     Needs(blocks=True),
     residual="measured",
     single_heads=False,
-    unit="how much longer (L1) a token makes what the layer gives",
+    unit="how much a token adds to the L1 norm of the layer's output",
 )

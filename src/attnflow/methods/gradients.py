@@ -89,7 +89,7 @@ NORM = Method(
     "gradient-norm",
     "Gradient norm",
     measure=measure_norm,
-    summary="How much the answer moves with a small change of a token, in any direction.",
+    summary="How much the answer changes with a small change of a token, in any direction.",
     shown_by_default=False,
     slot=5,
 )

@@ -90,16 +90,16 @@ ARRIVALS = "scores that are what arrives from the target"
 FROM_LOGIT = "scores that start at a logit"
 RUNS_AGAIN = "it runs the model again and reads no edges, layers or heads; leave it out"
 AT_ONCE = (
-    "it has what arrives from the target, over all heads and paths at once; leave it out, or use "
+    "its scores sum up all heads and paths between the target and the input; leave it out, or use "
     "method='raw'"
 )
-ONE_LOGIT = "its scores come from one logit and all layers at once; leave it out"
+ONE_LOGIT = "its scores start at one logit and sum up all layers; leave it out"
 EACH_TOKEN = "every token of the answer is explained where it was predicted"
 ONE_SCORE = "they are the routes of one score"
 WHOLE_VIEW = "the view shows every layer, head and method"
 OWN_OR_BEST = (
-    "those that the named method was published with, mostly attention; without one, what answers "
-    "best for the model"
+    "those that the named method was published with, mostly attention; without a method, what "
+    "works best for the model"
 )
 
 
@@ -121,8 +121,8 @@ class ReadingOptions:
         False,
         "Put BOS in front, for causal models whose tokenizer adds none.",
         "--bos",
-        more="What the first token collects then has a place of its own, and the result's "
-        "``warnings`` say what the model predicts with and without it.",
+        more="Attention that has nowhere else to go then goes to BOS instead of the first word. "
+        "The result's ``warnings`` say what the model predicts with and without it.",
         panel=INPUT,
         served=True,
         described=True,
@@ -151,9 +151,10 @@ class AskingOptions:
     )
     contrast: TargetSpec = option(
         None,
-        "Explain why the target rather than this label or token; an answer, rather than this one.",
+        "Explain why the target rather than this label or token, or why the answer rather than "
+        "this one.",
         "--contrast",
-        more="Two answers part at a token: scores are of the choice that was made there.",
+        more="For answers, scores explain the choice at the first token in which the two differ.",
         metavar="LABEL",
         shows=False,
         served=True,
@@ -166,11 +167,11 @@ class TargetOptions(AskingOptions):
 
     target: TargetSpec | Sequence[TargetSpec] = option(
         None,
-        "Explain this label or token, by its name, or else its number.",
+        "Explain this label or token, given by its name or number.",
         "--target",
-        more="A list has one for each input; ``None`` is the model's prediction. Digits as text "
-        "are a name where the model has it, and a number otherwise. Of tokens that look alike the "
-        'likeliest is meant; ``" word"`` is the one with the blank.',
+        more="A list gives one for each input; ``None`` is the model's prediction. Digits given as "
+        "text are the label of that name if there is one, and a number otherwise. If several "
+        'tokens look alike, the likeliest is taken; ``" word"`` is the one with the space.',
         metavar="LABEL",
         shows="the model's prediction",
         served=True,
@@ -178,18 +179,18 @@ class TargetOptions(AskingOptions):
     )
     answer: str | Sequence[str] | None = option(
         None,
-        "The answer of an encoder–decoder: what follows it is explained.",
+        "The answer of an encoder–decoder; the token after it is explained.",
         "--answer",
-        more="A list has one for each input; ``None`` is the model's own answer. To explain every "
-        "token of an answer, use `attnflow.explain_answer`.",
+        more="A list gives one for each input; ``None`` is the model's own answer. To explain "
+        "every token of an answer, use `attnflow.explain_answer`.",
         metavar="TEXT",
         panel=INPUT,
         shows="the model's own answer",
     )
     sampling_rate: int | None = option(
         None,
-        "The samples per second of a sound that is given as an array; another rate than the "
-        "model's is resampled.",
+        "The sampling rate of a sound that is given as an array; it is resampled if the model "
+        "expects another.",
         panel=INPUT,
         not_for={ANSWER: "prompts are texts"},
     )
@@ -201,7 +202,7 @@ class GraphOptions:
 
     heads: HeadsChoice = option(
         "mean",
-        "How heads are merged: mean, each, numbers: 0,3, or a .json file of attnflow fit.",
+        "How heads are merged: mean, each, numbers such as 0,3, or a .json file of attnflow fit.",
         "--heads",
         more='In Python also weights, or what `attnflow.fit` returned; ``"each"`` gives the scores '
         "of single heads.",
@@ -217,7 +218,7 @@ class GraphOptions:
     )
     residual: float | None = option(
         None,
-        "The share of the identity, from 0 to below 1.",
+        "The share of each row that is given to the residual connection, from 0 to below 1.",
         "--residual",
         metavar="SHARE",
         shows="0.5; 0 for raw",
@@ -225,13 +226,13 @@ class GraphOptions:
     )
     discard: float = option(
         0.0,
-        "The ratio of smallest attention weights set to zero in each layer.",
+        "The share of the smallest attention weights that are set to zero in each layer.",
         "--discard",
         metavar="RATIO",
         shows=False,
         not_for={
             MEASURES: RUNS_AGAIN,
-            AMOUNTS: "an amount that is left out would be missing elsewhere; leave it out",
+            AMOUNTS: "amounts have to add up, and discarding some would break that; leave it out",
         },
     )
 
@@ -255,12 +256,12 @@ class LayerOptions:
         "--correction",
         more="``None`` is the plain method.",
         metavar="NAME",
-        shows="the usual one of the method",
+        shows="the one usual for the method",
         parse=parse_correction,
         not_for={
             MEASURES: Unless(RUNS_AGAIN, lambda given: given is None),
             AMOUNTS: Unless(
-                "nothing is a share of a receptive field; use 'sink', or leave it out",
+                "amounts are not shares of a receptive field; use 'sink', or leave it out",
                 lambda given: given in (None, "sink"),
             ),
             FROM_LOGIT: Unless(ONE_LOGIT, lambda given: given is None),
@@ -274,7 +275,7 @@ class SourceOptions:
 
     layers: Layers = option(
         None,
-        "Layers to compute and save: all, or numbers: 1,3,6.",
+        "Layers to compute and save: all, or numbers such as 1,3,6.",
         "--layers",
         metavar="LAYERS",
         shows="the layer to explain",
@@ -289,10 +290,11 @@ class SourceOptions:
     )
     source: SourceName = option(
         "position",
-        "Where scores start: the position in one layer, or the target's logit, on decoders.",
+        "Where scores start: at the position in one layer, or (decoders only) at the target's "
+        "logit.",
         "--source",
-        more="The edges of a logit lead to every layer (docs/definitions.md); for rollout and flow "
-        "with edges that take attention blocks apart.",
+        more="The edges of a logit lead to every layer (docs/definitions.md). This works for "
+        "rollout and flow on edges that decompose attention blocks.",
         metavar="position|logit",
         described=True,
         not_for={EXPLORE: "the view shows scores of positions, layer by layer"},
@@ -305,7 +307,7 @@ class ScoreOptions:
 
     steps: int | None = option(
         None,
-        "For integrated: points on the line.",
+        "For integrated: the number of points on the line.",
         "--steps",
         metavar="N",
         shows="as many as it needs",
@@ -318,9 +320,8 @@ class ScoreOptions:
         not_for={
             ROUTES: ONE_SCORE,
             EXPLORE: WHOLE_VIEW,
-            SIGNED: "its scores have signs, and their sum is no whole to take shares of; leave it "
-            "out",
-            AMOUNTS: "signed amounts are no whole to take shares of; leave it out",
+            SIGNED: "its scores have signs, so shares of their sum mean nothing; leave it out",
+            AMOUNTS: "amounts have signs, so shares of their sum mean nothing; leave it out",
         },
     )
 
@@ -331,15 +332,15 @@ class WordOptions:
 
     words: bool = option(
         False,
-        "Words instead of tokens.",
+        "Score words instead of tokens.",
         "--words",
         "-w",
-        more="Edges to a word are those to all its tokens, and flow is the maximum flow to the "
-        "whole word, which the sum over its tokens would exceed.",
+        more="Edges to a word are those to all its tokens. Flow is the maximum flow to the whole "
+        "word, which is at most the sum over its tokens.",
         panel="Output",
         not_for={
-            ANSWER: "tokens and parts have scores, and a part may be a word (parts=)",
-            ROUTES: "they lead through tokens",
+            ANSWER: "tokens and parts are scored, and a part may be a word (parts=)",
+            ROUTES: "routes pass through tokens",
         },
     )
 
@@ -375,7 +376,7 @@ class WorkOptions(DeviceOptions):
     )
     batch_size: int = option(
         16,
-        "How many inputs run through the model together at most.",
+        "The largest number of inputs that run through the model together.",
         "--batch-size",
         metavar="N",
         panel=WORK,
@@ -385,7 +386,7 @@ class WorkOptions(DeviceOptions):
         None,
         "How many threads each process uses.",
         "--threads",
-        more="They solve flow; ``None`` is one per core.",
+        more="They are used to solve flow; ``None`` is one per core.",
         metavar="N",
         panel=WORK,
         shows="one per core",
@@ -405,18 +406,18 @@ class MethodOptions:
         "auto",
         "The method: {methods}.",
         "--method",
-        more='``"auto"`` is what answers best for the kind of model, with its edges; edges named '
-        "alone have the method that reads them best (docs/reference/methods.md).",
+        more='``"auto"`` is what works best for the kind of model, with its edges; if only edges '
+        "are named, the method that reads them best is used (docs/reference/methods.md).",
         metavar="METHOD",
-        shows="what answers best for the model",
+        shows="what works best for the model",
         served=True,
     )
     edges: EdgesName = option(
         "auto",
         "What the edges are made of: {edges}.",
         "--edges",
-        more='``"auto"`` is what answers best for the kind of model; a method named alone has the '
-        "edges it was published with (docs/reference/methods.md).",
+        more='``"auto"`` is what works best for the kind of model; if only a method is named, it '
+        "reads the edges it was published with (docs/reference/methods.md).",
         metavar="RULE",
         shows=OWN_OR_BEST,
         served=True,
@@ -454,10 +455,11 @@ class RoutesOptions(ExplainOptions):
     )
     verify: bool | None = option(
         None,
-        "Remove the cut from the model, and as many random edges, and say what it predicts then.",
+        "Remove the cut from the model and show what it predicts then, beside the same number of "
+        "random edges.",
         "--verify/--no-verify",
-        more="The result is in ``knockout``. By default where that takes about a second.",
-        shows="where it is quick",
+        more="The result is in ``knockout``. By default this is done if it takes about a second.",
+        shows="if it is quick",
     )
 
 
@@ -475,7 +477,7 @@ class PromptOptions:
     parts: Parts | None = option(
         None,
         'Named parts of the prompt: ``{"document": "its text"}``, or where each starts and ends in '
-        "the prompt's text. The messages of a chat have the names of their roles.",
+        "the prompt's text. The messages of a chat are named after their roles.",
         panel=INPUT,
     )
 
@@ -486,11 +488,11 @@ class RoleOptions(PromptOptions):
 
     roles: Mapping[str, Role | str] | None = option(
         None,
-        "What parts are to the answer, where their names don't say it: "
+        "What parts are to the answer, if their names don't say it: "
         '``{"tone": "instructions"}``; ``"source"``, ``"instructions"`` or ``"question"``.',
         more="By default system messages are instructions, the last message of the user is the "
-        "question, and documents, tool messages and all other parts are sources, which conclusions "
-        "compare.",
+        "question, and documents, tool messages and all other parts are sources. The conclusion "
+        "compares sources.",
     )
 
 
@@ -500,14 +502,14 @@ class WritingOptions:
 
     sampling: Mapping[str, Any] | None = option(
         None,
-        'How the answer\'s tokens are drawn, e.g. ``{"temperature": 0.7, "top_p": 0.9}``; without '
-        "it the most likely ones are written.",
+        'How the answer\'s tokens are sampled, e.g. ``{"temperature": 0.7, "top_p": 0.9}``; '
+        "without it the most likely token is taken each time.",
     )
     seed: int | None = option(
         None,
         "The random seed.",
         "--seed",
-        more="By default another one each time. No state of torch is changed by it.",
+        more="By default it is a new one each time. The random state of torch is left alone.",
         metavar="N",
         panel=INPUT,
         shows=False,
@@ -525,16 +527,18 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
 
     answer: str | Sequence[str] | None = option(
         None,
-        "The answer to explain; for encoder–decoders without --generate, what follows it.",
+        "The answer to explain. For encoder–decoders without --generate, the token after it is "
+        "explained.",
         "--answer",
-        more="A list has one for each prompt; ``None`` is what the model writes.",
+        more="A list gives one for each prompt; ``None`` is what the model writes.",
         metavar="TEXT",
         panel=INPUT,
         shows="the model's own answer",
     )
     generate: int | None = option(
         None,
-        "Explain an answer: of at most N tokens that the model writes, or --answer.",
+        "Explain an answer: the one given with --answer, or one of at most N tokens that the model "
+        "writes.",
         "--generate",
         metavar="N",
         panel=INPUT,
@@ -542,10 +546,11 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
     )
     each: Literal["sentences", "paragraphs", "tokens", "answer"] | str = option(
         "sentences",
-        "What has scores of its own: the answer's sentences, paragraphs or tokens, or the answer.",
+        "What is explained one by one: the answer's sentences, paragraphs or tokens, or the whole "
+        "answer.",
         "--each",
-        more="They are of the mean over its tokens. By default each is one backward pass; a token "
-        "costs as much as a sentence (docs/costs.md).",
+        more="Scores explain the mean over a piece's tokens. By default each piece takes one "
+        "backward pass; a token costs as much as a sentence (docs/costs.md).",
         metavar="sentences|paragraphs|tokens|answer",
         panel=INPUT,
     )
@@ -560,21 +565,22 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
         shows=False,
     )
     parts_only: bool = option(
-        False, "Score whole parts and no single tokens, which is quicker for flow."
+        False, "Score whole parts and not single tokens, which is quicker for flow."
     )
     through: Literal["tokens", "prompt"] | str = option(
         "tokens",
-        "Where an answer's scores end: at all tokens before, or handed on to the prompt.",
+        "Where an answer's scores end: at all tokens before it, or only at those of the prompt.",
         "--through",
-        more='With ``"prompt"``, what the model wrote itself hands on to what it was made of '
-        "(docs/definitions.md).",
+        more='With ``"prompt"``, the scores of tokens that the model wrote itself are passed on to '
+        "the tokens these came from (docs/definitions.md).",
         metavar="tokens|prompt",
     )
     deletions: bool | None = option(
         None,
-        "Delete each named part and measure by how much the answer's log-probability falls: what "
-        "the scores claim, checked.",
-        more="It takes a forward pass for each; by default it is done for two to twelve parts.",
+        "Check the scores: delete each named part and measure by how much the answer's "
+        "log-probability falls.",
+        more="This takes a forward pass for each part; by default it is done for two to twelve "
+        "parts.",
     )
 
 
@@ -584,9 +590,9 @@ class CiteOptions(WritingOptions, RoleOptions, DeviceOptions, ReadingOptions):
 
     answer: str | Sequence[str] | None = option(
         None,
-        "The answer, where the model is not to write one.",
+        "The answer, if the model should not write one.",
         "--answer",
-        more="A list has one for each prompt.",
+        more="A list gives one for each prompt.",
         metavar="TEXT",
         panel=INPUT,
         shows="what the model writes",
@@ -601,18 +607,18 @@ class CiteOptions(WritingOptions, RoleOptions, DeviceOptions, ReadingOptions):
     )
     least: float = option(
         3.0,
-        "The drop of a sentence's log-probability without a source that counts as resting on it; "
-        "3 is a sentence 20 times less likely.",
+        "Cite a source if a sentence's log-probability drops by this much or more without it; 3 "
+        "is a sentence 20 times less likely.",
         "--least",
-        more="It must also be a fifth of the drop without any source.",
+        more="The drop must also be at least a fifth of the drop without any source.",
         metavar="NATS",
     )
     checks: int = option(
         5,
         "How many sources, and how many sentences of a source, are deleted one by one.",
         "--checks",
-        more="Where there are more, flow on relevance chooses those that are tried first, and more "
-        "of them are tried where these don't account for the answer.",
+        more="If there are more, flow on relevance chooses which are tried first, and others "
+        "follow only if these don't account for the answer.",
         metavar="N",
         panel=WORK,
         least=1,
@@ -675,20 +681,20 @@ class KnockoutOptions(DeviceOptions, PromptOptions, ReadingOptions, TargetOption
         None,
         "Measure the answer that the model writes, of at most N tokens.",
         "--generate",
-        more="An encoder–decoder's own answer is measured where nothing else is asked for.",
+        more="By default, an encoder–decoder's own answer is measured.",
         metavar="N",
         panel=INPUT,
         shows=False,
     )
     random: int = option(
         5,
-        "Random sets of as many edges to compare with.",
+        "How many random sets of the same size to compare with.",
         "--random",
         metavar="N",
         panel=WORK,
     )
     seed: int = option(0, "The random seed.", "--seed", metavar="N", panel=WORK)
-    batch_size: int = option(16, "How many sets run through the model together at most.")
+    batch_size: int = option(16, "The largest number of sets that run through the model together.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -699,26 +705,26 @@ class SimilarityOptions(WorkOptions, ReadingOptions, WordOptions, GraphOptions, 
         "rollout",
         "The method: {methods}.",
         "--method",
-        more="It reads edges, and traces positions back to tokens; each position's scores are "
-        "divided by their sum.",
+        more="It must read edges, because it traces positions back to tokens; each position's "
+        "scores are divided by their sum.",
         metavar="METHOD",
     )
     edges: EdgesName = option(
         "auto",
         "What the edges are made of: {edges}.",
         "--edges",
-        more='``"auto"`` is ALTI, and attention where a model refuses it.',
+        more='``"auto"`` is ALTI, or attention if ALTI is refused for the model.',
         metavar="RULE",
-        shows="alti, or attention where a model refuses that",
+        shows="alti, or attention if alti is refused for the model",
     )
     pooling: Literal["auto", "mean", "first", "last"] | str = option(
         "auto",
-        "What an embedding is: the mean of states, the first or the last one.",
+        "How states are pooled into an embedding: their mean, the first or the last one.",
         "--pooling",
-        more='``"auto"`` is what the files of sentence-transformers beside the model say, and the '
-        "mean where there are none.",
+        more='``"auto"`` follows the files of sentence-transformers beside the model, and takes '
+        "the mean if there are none.",
         metavar="NAME",
-        shows="what the model's files say, else mean",
+        shows="as the model's files say, else mean",
     )
 
 
@@ -728,15 +734,15 @@ class DataOptions:
 
     text_column: str | None = option(
         None,
-        "The column of the text.",
+        "The column with the text.",
         "--text-column",
         metavar="NAME",
         panel=INPUT,
-        shows="text, or the only other column of texts",
+        shows="text, or the only column of texts",
     )
     target_column: str | None = option(
         None,
-        "The column of the target, where something depends on one.",
+        "The column with the target, for methods that depend on one.",
         "--target-column",
         metavar="NAME",
         panel=INPUT,
@@ -744,7 +750,7 @@ class DataOptions:
     )
     pair_column: str | None = option(
         None,
-        "The column of the second text, where the model reads two as one input.",
+        "The column with the second text, for models that read two texts as one input.",
         "--pair-column",
         more="Rows of an iterable may then be tuples of two texts.",
         metavar="NAME",
@@ -757,7 +763,7 @@ class DataOptions:
         "--format",
         metavar="NAME",
         panel=INPUT,
-        shows="what the file's name tells",
+        shows="by the file's name",
     )
 
 
@@ -779,16 +785,16 @@ class RunOptions(
         None,
         "The method: {methods}.",
         "--method",
-        more="One or several; ``None`` is what `attnflow.explain` uses, and where edges are named "
-        "the methods that are shown by default.",
+        more="One or several; ``None`` is what `attnflow.explain` uses or, if edges are named, the "
+        "methods that are shown by default.",
         metavar="METHOD",
-        shows="what answers best for the model",
+        shows="what works best for the model",
     )
     edges: EdgesName | Sequence[EdgesName] = option(
         "auto",
         "What the edges are made of: {edges}.",
         "--edges",
-        more="One or several; each is one more pass through the model.",
+        more="One or several; each takes one more pass through the model.",
         metavar="RULE",
         shows=f"{OWN_OR_BEST}; repeat for several",
         recorded=False,  # each rule is, beside the options that all of them share
@@ -803,16 +809,16 @@ class RunOptions(
     )
     shard_size: int = option(
         1000,
-        "How many rows a file has.",
+        "How many rows each output file has.",
         "--shard-size",
-        more="A crash loses what is done of one file.",
+        more="A crash loses the work on one file at most.",
         metavar="N",
         panel=WORK,
         least=1,
     )
     workers: int = option(
         1,
-        "How many processes work; each loads the model.",
+        "How many worker processes to start; each loads the model.",
         "--workers",
         metavar="N",
         panel=WORK,
@@ -822,7 +828,7 @@ class RunOptions(
         1,
         "How many threads each process uses.",
         "--threads",
-        more="It may change the last bits.",
+        more="Another number may change the last bits of a score.",
         metavar="N",
         panel=WORK,
         least=1,
@@ -830,7 +836,7 @@ class RunOptions(
     )
     ray: str | None = option(
         None,
-        "Let workers run on a Ray cluster: auto, host:6379, or local to start one here.",
+        "Run the workers on a Ray cluster: auto, host:6379, or local to start one here.",
         "--ray",
         metavar="ADDRESS",
         panel=WORK,
@@ -838,7 +844,7 @@ class RunOptions(
     )
     gpus_per_worker: float = option(
         0,
-        "On a Ray cluster: how many GPUs each worker has, such as 1 or 0.5.",
+        "On a Ray cluster: how many GPUs each worker gets, such as 1 or 0.5.",
         "--gpus-per-worker",
         more="Models run on them.",
         metavar="N",
@@ -858,21 +864,20 @@ class EvaluateOptions(DeviceOptions, DataOptions, ReadingOptions, SourceOptions)
         None,
         "The method: {methods}.",
         "--method",
-        more="By default the paper's, and with its edges what `attnflow.explain` uses. Always in "
-        "the table: tokens in random order, from the first, from the last; gradient × input; "
-        "integrated gradients; the attention of the last layer.",
+        more="By default the paper's three, and what `attnflow.explain` uses, with its own edges. "
+        "Always in the table: tokens in random order, from the first, from the last; gradient × "
+        "input; integrated gradients; the attention of the last layer.",
         metavar="METHOD",
-        shows="the paper's three, and with its edges what answers best for the model",
+        shows="the paper's three, and what works best for the model, with its own edges",
     )
     edges: EdgesName | Sequence[EdgesName] | None = option(
         None,
         "What the edges are made of: {edges}.",
         "--edges",
-        more='By default attention, so that methods are compared on the same edges; ``"auto"`` is '
-        "what `attnflow.explain` uses by default, edges and method.",
+        more='By default attention, so that methods are compared on the same edges; ``"auto"`` '
+        "stands for the edges and the method that `attnflow.explain` uses by default.",
         metavar="RULE",
-        shows="attention for all methods, to compare them on the same; what answers best, too, "
-        "where no method is named; repeat for several",
+        shows="attention for all methods, to compare them on the same edges; repeat for several",
     )
     metrics: str | Sequence[str] | None = option(
         None,
@@ -892,10 +897,10 @@ class EvaluateOptions(DeviceOptions, DataOptions, ReadingOptions, SourceOptions)
     )
     rationale_column: str | None = option(
         None,
-        "A column with a number for each word: what people marked.",
+        "A column with a number for each word: the words that people marked.",
         "--rationale-column",
-        more="Words are what is separated by blanks; those of at least 0.5, for or against, are "
-        "marked.",
+        more="Words are separated by white space; those with at least 0.5, or at most −0.5, count "
+        "as marked.",
         metavar="NAME",
         panel=INPUT,
         shows=False,
@@ -921,7 +926,7 @@ class FitOptions(DeviceOptions):
         "attention",
         "What the edges are made of: {edges}.",
         "--edges",
-        more="Its maps are weighed; it has one for each head.",
+        more="The rule must have a map for each head; these are weighted.",
         metavar="RULE",
     )
     replacement: ReplacementName = option(
@@ -932,18 +937,19 @@ class FitOptions(DeviceOptions):
     )
     held_out: float = option(
         0.25,
-        "The share of texts that are not learned from: the figures are theirs.",
+        "The share of texts that are held out; the figures are measured on them.",
         "--held-out",
         metavar="SHARE",
     )
     ridge: float = option(
-        1.0, "How far weights are drawn to zero, beside the mean size of what they weigh."
+        1.0,
+        "How strongly weights are pulled to zero, relative to the mean size of what they weight.",
     )
     seed: int = option(0, "The random seed.", "--seed", metavar="N", panel=WORK)
     save: str | Path | None = option(
         None,
-        "A file to write; what was measured is kept beside it until then, so that an interrupted "
-        "run continues.",
+        "The file to write. Measurements are kept beside it until then, so that an interrupted "
+        "run can continue.",
     )
     overwrite: bool = option(False, "Replace a file that exists.")
     progress: bool = option(False, "Show a progress bar.")

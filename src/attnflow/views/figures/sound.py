@@ -31,7 +31,7 @@ def draw(ax: Axes, attribution: Attribution, theme: Theme, *, sound: Any = None)
     """
     grid = attribution.grid
     if grid is None or grid.seconds is None:
-        msg = "this attribution is not of a sound; kind 'sound' is for models that hear"
+        msg = "this attribution is not of a sound; kind 'sound' is for models of sounds"
         raise InputError(msg)
     scores = attribution.patches()
     if scores.ndim != 2:
@@ -85,4 +85,4 @@ def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
     return 4.2, 1.2 + 0.2 * min(rows, 6)
 
 
-MEMBER = Kind("sound", draw, size, shares_rows=False, needs="a model that hears")
+MEMBER = Kind("sound", draw, size, shares_rows=False, needs="a model of sounds")
