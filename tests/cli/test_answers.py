@@ -174,8 +174,8 @@ def test_answers_are_saved(run, talker, tmp_path):
         (("--part", "keys.txt", "--generate", "2"), "must be a name and a file"),
         (("--part", "a=nothing.txt", "--generate", "2"), "can't read nothing.txt"),
         (("--chat", "nothing.json"), "can't read nothing.json"),
-        (("the keys", "--seed", "3"), "--seed: for answers; give --generate N"),
-        (("the keys", "--through", "prompt"), "--through: for answers"),
+        (("the keys", "--seed", "3"), "--seed is for answers; give --generate N"),
+        (("the keys", "--through", "prompt"), "--through is for answers"),
         (("the keys", "a cat", "--generate", "2", "--html", "a.html"), "--html shows one answer"),
     ],
 )
@@ -206,7 +206,10 @@ def test_a_chat_that_can_t_be_read_is_not_said_to_be_broken(run, talker, tmp_pat
 
 def test_a_part_that_is_no_piece_of_the_chat_is_named(run, talker, files):
     (files / "is.txt").write_text("is")
-    for name, message in (("keys", "does not occur in any message of"), ("is", "occurs 2 times in")):
+    for name, message in (
+        ("keys", "does not occur in any message of"),
+        ("is", "occurs 2 times in"),
+    ):
         asked = ("--chat", files / "chat.json", "--part", f"{name}={files / f'{name}.txt'}")
         ran = run("explain", *asked, "-m", "no-such-model", "--generate", 2)
         assert ran.code == 2
@@ -235,7 +238,7 @@ def test_a_text_and_a_part_do_not_share_a_name(run, talker, files):
     part = ("--part", f"question={files / 'keys.txt'}")
     ran = run("explain", "to the cat", *part, "-m", talker, "--generate", 1)
     assert ran.code != 0
-    assert "--part question=…: the text has that name" in ran.err
+    assert "--part question=…: the text has this name already" in ran.err
     ran = run("explain", *part, "-m", talker, "--generate", 1, "--json")
     assert json.loads(ran.out)["text"] == "the old keys"
 

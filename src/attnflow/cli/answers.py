@@ -211,7 +211,10 @@ def prompts_of(
         return list(read_texts(texts, file)), None
     given = list(texts or ()) or ([] if file is None else read_texts(None, file))
     if given and QUESTION in named:
-        msg = f"--part {QUESTION}=…: the text has this name already; leave one out, or rename the part"
+        msg = (
+            f"--part {QUESTION}=…: the text has this name already; leave one out, or rename the "
+            "part"
+        )
         raise InputError(msg)
     return [{**named, **({QUESTION: text} if text else {})} for text in given or [""]], None
 

@@ -52,7 +52,8 @@ Ranks = Annotated[
     typer.Option(
         "--ranks",
         metavar="FILE",
-        help="Draw the mean ranks by the first metric, and which ranks do not differ significantly.",
+        help="Draw the mean ranks by the first metric, and which ranks do not differ "
+        "significantly.",
         rich_help_panel=_OUTPUT,
     ),
 ]

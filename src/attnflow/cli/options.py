@@ -61,7 +61,8 @@ PromptParts = Annotated[
     typer.Option(
         "--part",
         metavar="NAME=FILE",
-        help="A named part of the prompt: put before the text, or a piece of a message; repeatable.",
+        help="A named part of the prompt: put before the text, or a piece of a message; "
+        "repeatable.",
         rich_help_panel=INPUT,
         show_default=False,
     ),

@@ -433,7 +433,8 @@ def trace(graph: LayeredGraph, pair: Pair) -> FlowTrace:
 MEMBER = Method(
     name="barrier",
     title="Barrier flow",
-    summary="One flow from all tokens at once that stays clear of all limits: it ranks tokens that flow ties.",
+    summary="One flow from all tokens at once that stays clear of all limits: it ranks tokens "
+    "that flow ties.",
     score=score,
     trace=trace,
     single_heads=True,

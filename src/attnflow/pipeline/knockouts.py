@@ -61,7 +61,10 @@ class KnockoutConfig(KnockoutOptions):
             object.__setattr__(self, name, check_choice(name, getattr(self, name)))
         object.__setattr__(self, "query", plain_query(self.query))
         if self.query == "all":
-            msg = "query='all' does not apply to knockouts, which change the prediction at one position"
+            msg = (
+                "query='all' does not apply to knockouts, which change the prediction at one "
+                "position"
+            )
             raise InputError(msg)
         for each in fields(self):
             if each.type == "bool":
