@@ -85,7 +85,7 @@ def tab(browser):
     page.complaints = complaints
     yield page
     # A request that a test answers itself may still be on its way, and would fail in the next test.
-    page.unroute_all(behavior="ignoreErrors")
+    page.unroute_all(behavior="wait")
     context.close()
     assert complaints == []
 
