@@ -7,6 +7,7 @@ import importlib.util
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 from attnflow.cli.app import run
 from attnflow.io.files import write_atomically
@@ -87,6 +88,29 @@ def small_decoder(folder: Path, tokenizer: Path) -> Path:
         words.save_pretrained(folder)
         LlamaModel(config).save_pretrained(folder)
     return folder
+
+
+def unpacked(folder: Path, base: Path) -> Path:
+    """A language model of a GGUF file as a folder, which is opened in a tenth of the time; once."""
+    where, options = locate(str(base))
+    if not options:
+        return base
+    if not folder.exists():
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        part = folder.with_name(f"{folder.name}.part")
+        AutoTokenizer.from_pretrained(where, **options).save_pretrained(part)
+        network = AutoModelForCausalLM.from_pretrained(where, **options)
+        save_plain(network, part)
+        part.rename(folder)
+    return folder
+
+
+def save_plain(network: Any, folder: Path) -> None:
+    """Save a network whose weights came from a GGUF file, and are no longer quantized."""
+    network.hf_quantizer, network.is_quantized = None, False
+    vars(network.config).pop("quantization_config", None)
+    network.save_pretrained(folder)
 
 
 def trained(out: Path, data: Path, base: Path, *options: str) -> Path:
