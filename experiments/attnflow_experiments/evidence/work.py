@@ -60,25 +60,30 @@ def _missing(
 
 
 def _together(settings: Settings, todo: Sequence[Job], end: float, workers: int) -> None:
-    """Several processes; a model is made, and cases are drawn, by one of them for all."""
+    """Several processes; a model is made, and cases are drawn, by one of them for all.
+
+    What fails stops nothing else, and is raised at the end.
+    """
     models = {name: trial.model for name, trial in make_trials(settings).items()}
     needed: dict[str, dict[str, int]] = {}
     for name, number, *_ in todo:
         needed.setdefault(models[name], {})[name] = number
     with ProcessPoolExecutor(workers, get_context("spawn"), _begin) as pool:
         ready = {m: pool.submit(draw_cases, settings, numbers) for m, numbers in needed.items()}
+        errors = []
         running: set[Future[None]] = set()
         for job in todo:
-            ready[models[job[0]]].result()
+            if ready[models[job[0]]].exception() is not None:
+                continue
             if len(running) >= 2 * workers:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
-                for each in done:
-                    each.result()
+                errors += [each.exception() for each in done]
             if time.monotonic() > end:
                 break
             running.add(pool.submit(measure_case, settings, *job))
-        for each in running:
-            each.result()
+        errors += [each.exception() for each in (*running, *ready.values())]
+    for error in filter(None, errors):
+        raise error
 
 
 def _begin() -> None:

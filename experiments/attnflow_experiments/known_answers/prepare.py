@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import os
 import random
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -98,11 +100,14 @@ def unpacked(folder: Path, base: Path) -> Path:
     if not folder.exists():
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        part = folder.with_name(f"{folder.name}.part")
+        part = folder.with_name(f"{folder.name}.{os.getpid()}")
         AutoTokenizer.from_pretrained(where, **options).save_pretrained(part)
         network = AutoModelForCausalLM.from_pretrained(where, **options)
         save_plain(network, part)
-        part.rename(folder)
+        try:
+            part.rename(folder)
+        except OSError:  # another process was first
+            shutil.rmtree(part)
     return folder
 
 
