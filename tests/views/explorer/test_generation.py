@@ -9,7 +9,7 @@ import attnflow
 import talkers
 from attnflow.models.loading import load_model
 from attnflow.views.explorer.generation import FORMAT, generation_document
-from attnflow.views.explorer.plain import plain_page
+from attnflow.views.explorer.render import plain_page
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
 from attnflow.views.wording.answers import conclude
