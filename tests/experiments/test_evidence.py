@@ -12,7 +12,7 @@ from attnflow.methods import METHODS
 from attnflow.records import LayeredGraph, Relevances, Selection
 from attnflow.solvers.execution import Execution
 from attnflow_experiments.evidence import __main__ as command
-from attnflow_experiments.evidence import made, measure, stations, tables
+from attnflow_experiments.evidence import made, measure, stations, tables, work
 from attnflow_experiments.known_answers.cases import Case
 from attnflow_experiments.parts.cases import DOCUMENTS, make_cases
 
@@ -53,7 +53,7 @@ def test_the_command_measures_a_few_texts_and_continues(monkeypatch, tmp_path, c
     assert "old" not in text
     assert "| relevance flow |" in text
     monkeypatch.setattr(attnflow, "load_model", None)  # all is there
-    command._model.cache_clear()
+    work._model.cache_clear()
     run(monkeypatch, tmp_path, "--count", 2, *only)
     assert capsys.readouterr().out.endswith(first[first.rindex("## Known answers") :])
 
