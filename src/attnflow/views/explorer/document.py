@@ -139,9 +139,9 @@ def make_view(
         if (_is_shown(shown, session) and session.size <= extent.most(METHODS[shown.method].cost))
         or (not METHODS[shown.method].reads_edges and _is_asked(shown, session))
     ]
-    by_head = [shown for shown in methods if can_show_heads(*shown)]
-    if extent.all_methods:  # a server adds the scores that the document lacks
-        by_head = [shown for shown in offered if can_show_heads(*shown)]
+    # A server adds the scores that the document lacks.
+    with_heads = offered if extent.all_methods else methods
+    by_head = [shown for shown in with_heads if can_show_heads(*shown)]
     found = find_all(session, methods, extent.blanks)
     view: View = {
         "text": tokens.text,
@@ -284,13 +284,14 @@ def _traces(
     """How the scores of the first tokens came about; of a short text, those of all."""
     session, method = shown
     layers, query = [session.depth], session.query
-    if not has_one_row(session, method):
+    one_row = has_one_row(session, method)
+    if not one_row:
         layers, sources = list(range(1, session.depth + 1)), ()
     ranking = np.abs(session.scores(method, [session.depth], [query]).values[0, 0])
     pairs = traced_pairs(ranking, layers, extent.pairs, key)
     places = [(layer, token) for layer, token in pairs if token not in sources]
     traces = session.traces(method, query, places, check) if places else []
-    if has_one_row(session, method):
+    if one_row:
         most = extent.verified
         traces = [*verified(session, traces[:most]), *traces[most:]]
     found = to_traces(traces)
@@ -356,7 +357,7 @@ def scores_of(
     queries: Sequence[int],
     check: Check | None = None,
 ) -> PackedScores:
-    """PackedScores of chosen layers and positions, packed."""
+    """Scores of chosen layers and positions, packed."""
     scores = session.scores(method, layers, queries, check=check).values
     values = pack(scores)
     packed: PackedScores = {
@@ -377,7 +378,7 @@ def scores_of(
 def heads_of(
     session: Session, method: str, layers: Sequence[int], query: int, check: Check | None = None
 ) -> HeadScores:
-    """PackedScores of single heads, packed."""
+    """Scores of single heads, packed."""
 
     def scores(*, words: bool) -> Any:
         each = session.scores(method, layers, [query], words=words, each_head=True, check=check)

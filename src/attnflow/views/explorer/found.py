@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
+
 from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.methods import Scores
 from attnflow.pipeline.choice import Shown
 from attnflow.pipeline.session import Session
 from attnflow.records import Attribution, FloatArray
-from attnflow.views.explorer.parts import describe_finding, first_key
+from attnflow.views.explorer.parts import describe_findings, first_key
 from attnflow.views.explorer.schema import FoundByMethod
-from attnflow.views.wording.findings import Common, find, merged_scores
+from attnflow.views.wording.findings import find, find_each, merged_scores
 from attnflow.views.wording.names import is_signed, method_info, name_of
 from attnflow.views.wording.summaries import summarize
 
@@ -38,14 +40,12 @@ def find_all(session: Session, methods: Sequence[Shown], blanks: int) -> Found:
     order = summary.main.order
     main = next(each for each in attributions if name_of(each) == summary.main.name)
     if is_signed(main):  # what speaks against the answer may be what is asked for
-        order = tuple(sorted(order, key=lambda at: -abs(merged_scores(main)[at])))
+        sizes = np.abs(merged_scores(main))
+        order = tuple(sorted(order, key=lambda at: -sizes[at]))
     if session.config.words:
         order = tuple(session.groups[at][0] for at in order)
     return Found(
-        [
-            describe_finding(found, of.layer, session.query)
-            for found, of in zip(summary.each, attributions, strict=True)
-        ],
+        describe_findings(summary.each, [(of.layer, session.query) for of in attributions]),
         summary.agreement,
         summary.unchecked,
         first_key(order, session.tokens.names, session.tokens),
@@ -72,23 +72,21 @@ def find_elsewhere(
     check = check_by_blanking(session, session.size) if session.blanking.known else None
     if has_one_row(session, method):
         only = find(session.attribution(method), None, check)
-        return [describe_finding(only, session.depth, session.query)]
+        return describe_findings([only], [(session.depth, session.query)])
     breaker = method_info(method, session.config.rule.name).tie_breaker
     found = _attribution(session, method, layers, queries, values)
     ties = None
     if breaker:
         seconds = session.scores(breaker, layers, queries).values
         ties = _attribution(session, breaker, layers, queries, seconds)
-    common = Common.of(found, ties)
-    own, depth, said = session.query, session.depth, []
-    for layer, query in product(layers, queries):
-        if len(queries) > 1 and query != own and layer != depth:
-            continue
-        at = (layer, None if query == own else query)
-        answer = check if layer == depth and query == own else None
-        finding = find(found.at(*at), None if ties is None else ties.at(*at), answer, common)
-        said.append(describe_finding(finding, layer, query))
-    return said
+    own, depth = session.query, session.depth
+    places = [
+        (layer, query)
+        for layer, query in product(layers, queries)
+        if len(queries) == 1 or query == own or layer == depth
+    ]
+    answer = check if (found.layer, found.query) == (depth, own) else None
+    return describe_findings(find_each(found, ties, places, answer), places)
 
 
 def _attribution(

@@ -12,7 +12,7 @@ from attnflow.views.explorer.citations import CitationsDocument, Cited
 from attnflow.views.explorer.generation import GenerationDocument, Written
 from attnflow.views.explorer.schema import Array, Document, FindingPart, PackedScores, View
 from attnflow.views.wording.labels import distinct_labels
-from attnflow.views.wording.numbers import number
+from attnflow.views.wording.numbers import numbers
 
 AnyDocument = Document | GenerationDocument | CitationsDocument
 LONGEST = 40  # cells of a label
@@ -33,10 +33,10 @@ def _section(view: View) -> str:
     titles = {method["name"]: method["title"] for method in view["methods"]}
     head = "".join(f'<th scope="col">{_text(titles[part["method"]])}</th>' for part in shown)
     names = distinct_labels(view["tokens"], LONGEST)
-    columns = [_row(part, view) for part in shown]
+    columns = [numbers(_row(part, view)) for part in shown]
     lines = []
     for at, name in enumerate(names):
-        cells = "".join(f'<td class="number">{number(row[at])}</td>' for row in columns)
+        cells = "".join(f'<td class="number">{column[at]}</td>' for column in columns)
         lines.append(f'<tr><th scope="row" dir="auto">{_text(name)}</th>{cells}</tr>')
     found = "".join(
         f"<li>{_text(titles[each['method']])}: {_text(_sentence(each['parts']))} "
@@ -48,7 +48,7 @@ def _section(view: View) -> str:
     about = "".join(f"<p>{_text(each)}</p>" for each in notes)
     return (
         f"<h2>{_text(view['text'])}</h2><ul>{found}</ul>{about}<ul>{said}</ul>"
-        f"<table><caption>PackedScores at layer {view['layer']}, for {_text(names[view['query']])}"
+        f"<table><caption>Scores at layer {view['layer']}, for {_text(names[view['query']])}"
         f'</caption><thead><tr><th scope="col">Token</th>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table>"
     )
@@ -63,7 +63,7 @@ def _answer_section(written: Written) -> str:
     for tokens in written["words"]:
         name = "".join(written["tokens"][written["answer"][token]] for token in tokens).strip()
         mean = values[[row_of[token] for token in tokens]].mean(0)
-        cells = "".join(f'<td class="number">{number(v)}</td>' for v in mean)
+        cells = "".join(f'<td class="number">{each}</td>' for each in numbers(mean))
         lines.append(f'<tr><th scope="row" dir="auto">{_text(name)}</th>{cells}</tr>')
     return (
         f"<h2>{_text(written['answer_text'] + written['stopped'])}</h2>"
