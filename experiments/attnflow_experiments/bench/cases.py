@@ -182,7 +182,9 @@ def measure_rollout(report: Report, device: str) -> Iterator[Row]:
             _finished(found, device)
 
         label = f"rollout, batch of {batch}, 12 layers, {size} tokens, heads fused"
-        alone = {"the matrix products alone": best_time(multiply, device=device)}
+        alone: dict[str, float | str] = {
+            "the matrix products alone": best_time(multiply, device=device)
+        }
         yield Row(label, best_time(roll, device=device), alone)
 
 
