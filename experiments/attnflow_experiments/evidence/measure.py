@@ -35,6 +35,11 @@ WAYS: dict[str, dict[str, Any]] = {
     "default, target named": {"target": True},
     "integrated gradients": {"method": "integrated"},
     "ALTI rollout": {"edges": "alti", "method": "rollout"},
+    "ALTI rollout, first token left out": {
+        "edges": "alti",
+        "method": "rollout",
+        "correction": "sink",
+    },
     "attention flow": {"edges": "attention", "method": "flow"},
 }
 BASELINES = ("random order", "first token first", "last token first")

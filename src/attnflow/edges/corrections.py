@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.records.activations import Activations, Relevances
-from attnflow.records.arrays import namespace, to_numpy
+from attnflow.records.arrays import namespace, on_cpu, to_numpy
 from attnflow.records.sparse import LongArray, SparseLayer
 from attnflow.records.types import Array, FloatArray
 
@@ -100,27 +100,65 @@ def _to_sums(layer: FloatArray, sums: FloatArray) -> FloatArray:
     return scaled
 
 
+class LayersWithoutFirst:
+    """Amounts ``[layer, query, key]`` without those to the first token, left out of what is read.
+
+    On a GPU the relevance of a long prompt takes most of the memory, and can't be there twice.
+    """
+
+    def __init__(self, given: Array) -> None:
+        self.given = given
+        self.shape, self.ndim, self.dtype = tuple(given.shape), given.ndim, given.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of what is read."""
+        return int(self.given.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    def __getitem__(self, at: Any) -> Any:
+        found = self.given[at]
+        return LayersWithoutFirst(found) if isinstance(at, slice) else without_first(found)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """All of it as NumPy."""
+        return np.stack([to_numpy(self[at]) for at in range(len(self))]).astype(
+            dtype or np.float64, copy=False
+        )
+
+
+def without_first(amounts: Array) -> Array:
+    """Amounts ``[…, query, key]`` without those that go to the first token, but its own."""
+    made = namespace(amounts).concat([amounts[..., :1] * 0, amounts[..., 1:]], -1)
+    made[..., 0, 0] = amounts[..., 0, 0]
+    return made
+
+
 def without_sink(
-    weights: Array, heads: Array | None, relevance: Relevances | None
+    weights: Array,
+    heads: Array | None,
+    relevance: Relevances | None,
+    *,
+    when_read: bool = False,
 ) -> tuple[Array, Array | None, Relevances | None]:
     """Amounts ``[…, query, key]`` without those that go to the first token, which are left out.
 
     Later positions have theirs as before: nothing reaches them through the first token. Where the
-    target is read at the first token, it is all that there is, and keeps what arrived.
+    target is read at the first token, it is all that there is, and keeps what arrived. On another
+    device they may be left out ``when_read``.
     """
-
-    def left_out(amounts: Array) -> Array:
-        made = namespace(amounts).concat([amounts[..., :1] * 0, amounts[..., 1:]], -1)
-        made[..., 0, 0] = amounts[..., 0, 0]
-        return made
-
     streams = None if relevance is None else relevance.streams
     alone = streams is not None and not to_numpy(streams[-1])[1:].any()
     if relevance is not None and not alone:
         inputs = to_numpy(relevance.inputs).copy()
         inputs[0] = 0.0
         relevance = replace(relevance, inputs=inputs)
-    return left_out(weights), None if heads is None else left_out(heads), relevance
+    heads = None if heads is None else without_first(heads)
+    if when_read and heads is None and not on_cpu(weights):
+        return LayersWithoutFirst(weights), heads, relevance
+    return without_first(weights), heads, relevance
 
 
 SINK = "sink"

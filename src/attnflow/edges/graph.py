@@ -234,7 +234,7 @@ def build_graph(
     """
     rule = EDGE_RULES[options.rule]
     if rule.amounts:
-        return _amounts(made or rule.apply(activations), activations, options)
+        return _amounts(made or rule.apply(activations), activations, options, read_once=read_once)
     if is_sparse(activations):
         if not options.discard:
             return sparse_graph(activations, options, keep_maps=keep_maps)
@@ -243,14 +243,16 @@ def build_graph(
     return _built(rule, made, activations, options, keep_maps=keep_maps, read_once=read_once)
 
 
-def _amounts(made: Maps, activations: Activations, options: EdgeOptions) -> LayeredGraph:
+def _amounts(
+    made: Maps, activations: Activations, options: EdgeOptions, *, read_once: bool
+) -> LayeredGraph:
     """The graph of amounts, left as they are and where they are; heads add up."""
     maps: Array = made.layers
     heads = maps if maps.ndim == 4 else None
     weights = maps if heads is None else add_heads(maps, options.heads)
     relevance = activations.relevance
     if options.correction == SINK:
-        weights, heads, relevance = without_sink(weights, heads, relevance)
+        weights, heads, relevance = without_sink(weights, heads, relevance, when_read=read_once)
     return LayeredGraph(
         weights,
         heads if options.heads == "each" else None,

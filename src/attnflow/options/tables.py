@@ -597,13 +597,13 @@ class CiteOptions(WritingOptions, RoleOptions, DeviceOptions, ReadingOptions):
         panel=INPUT,
         shows="what the model writes",
     )
-    generate: int = option(
-        200,
+    generate: int | None = option(
+        None,
         "Let the model write an answer of at most N tokens.",
         "--generate",
         metavar="N",
         panel=INPUT,
-        least=1,
+        shows="200",
     )
     least: float = option(
         3.0,

@@ -37,7 +37,7 @@ class Terminal:
         )
         os.close(theirs)
 
-    def wait_for(self, what, seconds=30):
+    def wait_for(self, what, seconds=120):
         until = time.monotonic() + seconds
         while what not in self.seen and time.monotonic() < until:
             if select.select([self.ours], [], [], 0.1)[0]:
@@ -52,7 +52,7 @@ class Terminal:
 
     def end(self):
         try:
-            self.process.wait(30)
+            self.process.wait(120)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -144,7 +144,7 @@ sys.exit(run(["explain", "x"]))
 
 def test_a_page_is_laid_out_in_a_terminal():
     code = """
-from attnflow.views.terminal.pages import show_page
+from attnflow_experiments.commands.pages import show_page
 show_page('''## Title
 
 Some words.
@@ -164,7 +164,7 @@ Some words.
 
 
 def test_a_page_stays_markdown_in_a_pipe(capsys):
-    from attnflow.views.terminal.pages import show_page
+    from attnflow_experiments.commands.pages import show_page
 
     show_page("| a |\n|---|\n| b |")
     assert capsys.readouterr().out == "| a |\n|---|\n| b |\n"
