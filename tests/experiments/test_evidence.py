@@ -105,6 +105,9 @@ def test_a_word_is_knocked_out_in_encoders_and_decoders(llama):
     assert cut["change"] < -10 * abs(cut["random"])
     assert most["edges"] < cut["edges"] <= isolated["edges"] < found["total"]
     assert measure.SPARED not in found["sets"]
+    fewest = found["sets"][measure.FEWEST]
+    assert fewest["edges"] <= cut["edges"]
+    assert fewest["change"] <= 0.9 * cut["change"]
     found = measure.knockouts(Case("the keys to the cabinet are here"), llama)
     assert all(np.isfinite(one["change"]) for one in found["sets"].values())
     assert measure.SPARED in found["sets"]
