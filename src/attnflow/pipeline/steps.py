@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
 
 FAINT = 0.1  # where no word alone changes more, all of them are read together
-# The share of the time after which scores are there; of the rest, after which steps were hidden from
-# all that follows, and after which it is known what is read. Measured on SmolLM2, with eight steps.
+# The share of the time after which scores are there; of the rest, after which all was hidden once,
+# and after which it is known what is read. Measured on SmolLM2, with eight steps.
 SCORED, HIDDEN, READ = 0.25, 0.25, 0.8
 Positions = tuple[int, ...]
 Hidden = tuple[Positions, Positions]  # who cannot read, and what
