@@ -323,7 +323,7 @@ class Bench:
             relevance_flow.score = score
         weights, sources = graphs[0]
         weights = getattr(weights, "given", weights)
-        size = int(weights.shape[-1])
+        size = int(weights[0].shape[-1])
         rest = [(at,) for at in range(size) if at not in sources]
         quarter = len(rest) // 4
         parts = [
@@ -332,7 +332,7 @@ class Bench:
         ]
         found: dict[str, Any] = {}
         for sign, name in ((1.0, "for"), (-1.0, "against")):
-            amounts = np.maximum(sign * weights.double().cpu().numpy(), 0.0)
+            amounts = np.maximum([sign * each.double().cpu().numpy() for each in weights], 0.0)
             network = temporal.prepare(amounts, sources)
             near = BoundedNetwork(weights, sources, sign)
             for kind, sinks in (("tokens", rest), ("parts", parts)):

@@ -9,13 +9,15 @@ import talkers
 import temporal_oracle
 import tiny
 from attnflow.edges import corrections
-from attnflow.edges.corrections import LayersWithoutFirst, without_first
 from attnflow.errors import InputError
 from attnflow.methods import find_edge_method, relevance_flow
+from attnflow.models.capture import backward
+from attnflow.models.capture import relevance as capture
 from attnflow.pipeline.prepare import open_session, open_sessions, prepare
 from attnflow.pipeline.request import Request
 from attnflow.records import LayeredGraph, Relevances, Selection
 from attnflow.records.arrays import to_numpy
+from attnflow.records.layers import DeviceLayers, without_first
 from attnflow.solvers.bounded import SHARE
 from attnflow.solvers.execution import Execution
 from attnflow.views.wording.names import is_signed, unit_note
@@ -156,8 +158,17 @@ def test_on_another_device_flow_is_bounded_where_the_relevance_is(monkeypatch):
     for module in (relevance_flow, corrections):
         monkeypatch.setattr(module, "on_cpu", lambda _: False)
     monkeypatch.setattr(relevance_flow, "LARGE", 0)
+    monkeypatch.setattr(backward.EdgeReading, "_are_large", lambda *_: True)
+    monkeypatch.setattr(capture, "TIGHT", {"cpu"})
+    kept = []
+    monkeypatch.setattr(
+        capture._Halves,
+        "apply",
+        lambda *args, apply=capture._Halves.apply: kept.append(args[2:]) or apply(*args),
+    )
     found = attnflow.explain_answer(prompt, model, **options)
     assert found.statistics["largest_gap"] <= SHARE
+    assert [again for _, again in kept] == [torch.nn.functional.silu] * model.depth
     assert found.options == exact.options
     for name in ("scores", "part_scores"):
         one, other = getattr(found, name), getattr(exact, name)
@@ -167,8 +178,9 @@ def test_on_another_device_flow_is_bounded_where_the_relevance_is(monkeypatch):
 def test_what_is_left_out_when_read_is_left_out_for_all():
     rng = np.random.default_rng(0)
     maps = torch.tensor(rng.normal(size=(3, 5, 5)))
-    lazily, whole = LayersWithoutFirst(maps), without_first(maps)
+    lazily, whole = DeviceLayers(list(maps), without_first=True), without_first(maps)
     np.testing.assert_array_equal(np.asarray(lazily), whole.numpy())
     np.testing.assert_array_equal(to_numpy(lazily[1:]), whole[1:].numpy())
     assert torch.equal(lazily[2], whole[2])
+    assert torch.equal(lazily.stacked(), whole)
     assert (lazily.shape, len(lazily), lazily.nbytes) == ((3, 5, 5), 3, maps.nbytes)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from attnflow_experiments.evidence import stations
+from attnflow_experiments.evidence.pages import write_page
 from attnflow_experiments.evidence.tables import Found, write_tables
 from attnflow_experiments.evidence.trials import make_trials
 from attnflow_experiments.evidence.work import collect, fill
@@ -112,16 +113,6 @@ def _numbers(values: Any, name: str = "") -> Iterator[tuple[str, float]]:
             yield from _numbers(each, f"{name}.{at}".lstrip("."))
     elif isinstance(values, int | float):
         yield name, float(values)
-
-
-def write_page(page: Path, tables: dict[str, str]) -> None:
-    """Put the tables between the marks of a page, and leave the rest of it as it is."""
-    text = page.read_text(encoding="utf-8")
-    for title, table in tables.items():
-        before, mark, rest = text.partition(f"<!-- {title} -->\n")
-        if mark:
-            text = f"{before}{mark}\n{table}\n\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
-    page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from attnflow.records.activations import Activations, Relevances
-from attnflow.records.arrays import namespace, on_cpu, to_numpy
+from attnflow.records.arrays import on_cpu, to_numpy
+from attnflow.records.layers import DeviceLayers, without_first
 from attnflow.records.sparse import LongArray, SparseLayer
 from attnflow.records.types import Array, FloatArray
 
@@ -100,42 +101,6 @@ def _to_sums(layer: FloatArray, sums: FloatArray) -> FloatArray:
     return scaled
 
 
-class LayersWithoutFirst:
-    """Amounts ``[layer, query, key]`` without those to the first token, left out of what is read.
-
-    On a GPU the relevance of a long prompt takes most of the memory, and can't be there twice.
-    """
-
-    def __init__(self, given: Array) -> None:
-        self.given = given
-        self.shape, self.ndim, self.dtype = tuple(given.shape), given.ndim, given.dtype
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of what is read."""
-        return int(self.given.nbytes)
-
-    def __len__(self) -> int:
-        return len(self.given)
-
-    def __getitem__(self, at: Any) -> Any:
-        found = self.given[at]
-        return LayersWithoutFirst(found) if isinstance(at, slice) else without_first(found)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """All of it as NumPy."""
-        return np.stack([to_numpy(self[at]) for at in range(len(self))]).astype(
-            dtype or np.float64, copy=False
-        )
-
-
-def without_first(amounts: Array) -> Array:
-    """Amounts ``[…, query, key]`` without those that go to the first token, but its own."""
-    made = namespace(amounts).concat([amounts[..., :1] * 0, amounts[..., 1:]], -1)
-    made[..., 0, 0] = amounts[..., 0, 0]
-    return made
-
-
 def without_sink(
     weights: Array,
     heads: Array | None,
@@ -156,8 +121,9 @@ def without_sink(
         inputs[0] = 0.0
         relevance = replace(relevance, inputs=inputs)
     heads = None if heads is None else without_first(heads)
-    if when_read and heads is None and not on_cpu(weights):
-        return LayersWithoutFirst(weights), heads, relevance
+    if when_read and heads is None and not on_cpu(weights[0]):
+        given = weights.given if isinstance(weights, DeviceLayers) else weights
+        return DeviceLayers(given, without_first=True), heads, relevance
     return without_first(weights), heads, relevance
 
 

@@ -32,6 +32,7 @@ from attnflow.records.arrays import (
     on_cpu,
     to_numpy,
 )
+from attnflow.records.layers import DeviceLayers
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.sparse import SparseLayer, SparseLayers
 
@@ -248,6 +249,8 @@ def _amounts(
 ) -> LayeredGraph:
     """The graph of amounts, left as they are and where they are; heads add up."""
     maps: Array = made.layers
+    if isinstance(maps, DeviceLayers) and not read_once:
+        maps = maps.stacked()
     heads = maps if maps.ndim == 4 else None
     weights = maps if heads is None else add_heads(maps, options.heads)
     relevance = activations.relevance

@@ -12,11 +12,10 @@ relevance), and other tokens of a group with it have the flow to them alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.edges.corrections import LayersWithoutFirst
 from attnflow.errors import InputError
 from attnflow.methods.method import Scores, merge_statistics
 from attnflow.records import (
@@ -30,6 +29,7 @@ from attnflow.records import (
     Selection,
 )
 from attnflow.records.arrays import on_cpu, to_numpy
+from attnflow.records.layers import DeviceLayers
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.temporal import TemporalNetwork, prepare
 
@@ -160,15 +160,14 @@ def _network(
 
 def stays_on_device(graph: LayeredGraph) -> bool:
     """Whether flow is bounded where the relevance is: it is large, and not where NumPy is."""
-    weights, _ = _read(graph)
-    return graph.relevance is not None and not on_cpu(weights) and weights.nbytes > LARGE
+    if graph.relevance is None or on_cpu(_given(graph)[0]):
+        return False
+    return int(graph.weights.nbytes) > LARGE
 
 
-def _read(graph: LayeredGraph) -> tuple[Array, bool]:
-    """The relevance as it is, and whether what goes to the first token is left out of it."""
-    weights = graph.weights
-    lazily = isinstance(weights, LayersWithoutFirst)
-    return (weights.given, True) if lazily else (weights, False)
+def _given(graph: LayeredGraph) -> Any:
+    """The relevance as it is, whatever is left out of it."""
+    return graph.weights.given if isinstance(graph.weights, DeviceLayers) else graph.weights
 
 
 def _bounded(
@@ -179,9 +178,9 @@ def _bounded(
 
     key = ("bounded flow", sources, sign, to_layer)
     if key not in graph.cache:
-        weights, without_first = _read(graph)
+        without_first = getattr(graph.weights, "without_first", False)
         graph.cache[key] = BoundedNetwork(
-            weights[to_layer:], sources, sign, without_first=without_first
+            _given(graph)[to_layer:], sources, sign, without_first=without_first
         )
     network: BoundedNetwork = graph.cache[key]
     return network

@@ -52,7 +52,7 @@ class BoundedNetwork:
 
     def __init__(
         self,
-        relevance: Tensor,
+        relevance: Sequence[Tensor] | Tensor,
         sources: Positions,
         sign: float = 1.0,
         *,
@@ -61,17 +61,17 @@ class BoundedNetwork:
     ) -> None:
         """Find out how much can arrive at each node."""
         self._without_first = without_first
-        self._relevance, self._sign, self._share = relevance.detach(), sign, share
-        self._depth, self._size = int(relevance.shape[0]), int(relevance.shape[-1])
+        self._relevance, self._sign, self._share = relevance, sign, share
+        self._depth, self._size = len(relevance), int(relevance[0].shape[-1])
+        self._device = relevance[0].device
         chosen = check_set("sources", sources, self._size)
-        self._sources = torch.from_numpy(chosen).to(relevance.device)
-        self._is_source = torch.zeros(self._size, dtype=torch.bool, device=relevance.device)
+        self._sources = torch.from_numpy(chosen).to(self._device)
+        self._is_source = torch.zeros(self._size, dtype=torch.bool, device=self._device)
         self._is_source[self._sources] = True
-        shape = self._depth, self._size
         # By node: what the sources send to it, and what others can.
-        self._supply, self._others = relevance.new_zeros(2, *shape)
+        self._supply, self._others = relevance[0].new_zeros(2, self._depth, self._size)
         # By layer and its queries: what can arrive there.
-        self._reach = relevance.new_zeros(self._depth + 1, self._size)
+        self._reach = relevance[0].new_zeros(self._depth + 1, self._size)
         self._reach[:, self._sources] = torch.inf
         for layer in range(self._depth, 0, -1):
             self._supply[layer - 1] = self._block(layer, self._sources).sum(0)
@@ -128,7 +128,7 @@ class BoundedNetwork:
 
         Only those of slices of rows have no entries from a position to itself.
         """
-        block = self._relevance[layer - 1][rows]
+        block = self._relevance[layer - 1].detach()[rows]
         block = (block if keys is None else block[:, keys]) * self._sign
         block = torch.minimum(block.clamp_(min=0), self._reach[layer][rows, None], out=block)
         if self._without_first:
@@ -155,7 +155,7 @@ class BoundedNetwork:
         total = (self._supply + self._others).double().sum(0)
         missing = torch.zeros_like(total)
         for rows in self._rows():
-            need = self._relevance.new_zeros(len(range(self._size)[rows]), self._size)
+            need = self._supply.new_zeros(len(range(self._size)[rows]), self._size)
             for layer in range(1, self._depth):
                 need += self._block(layer, rows)
                 need -= self._supply[layer][rows, None]
@@ -200,14 +200,14 @@ class BoundedNetwork:
         return lower.clamp(min=0).cpu().numpy(), upper.cpu().numpy()
 
     def _tensors(self, sets: Sequence[LongArray]) -> list[Tensor]:
-        return [torch.from_numpy(each).to(self._relevance.device) for each in sets]
+        return [torch.from_numpy(each).to(self._device) for each in sets]
 
     def _members(self, sets: Sequence[LongArray]) -> Tensor:
         """``[position, sink]``: who belongs to which."""
         inside = torch.zeros(self._size, len(sets), dtype=torch.bool)
         for number, each in enumerate(sets):
             inside[torch.from_numpy(each), number] = True
-        return inside.to(self._relevance.device)
+        return inside.to(self._device)
 
     def _into(self, layer: int, sets: Sequence[LongArray], inside: Tensor, void: Tensor) -> Tensor:
         """``[query, sink]``: what leads from others than the sources into each sink."""
@@ -309,9 +309,9 @@ class BoundedNetwork:
         """What cuts hold of all edges; ``sides`` are the sinks', ``[sink, layer, position]``."""
         total = torch.zeros(len(sides), dtype=torch.float64)
         for layer in range(1, self._depth + 1):
-            below = torch.from_numpy(sides[:, layer - 1].T.copy()).to(self._relevance.device)
+            below = torch.from_numpy(sides[:, layer - 1].T.copy()).to(self._device)
             if layer < self._depth:
-                above = torch.from_numpy(~sides[:, layer].T).to(self._relevance.device)
+                above = torch.from_numpy(~sides[:, layer].T).to(self._device)
             else:
                 above = self._is_source[:, None].expand_as(below)
             crossing = self._times(layer, below.to(self._supply.dtype))
