@@ -31,6 +31,7 @@ from attnflow.views.explorer.parts import (
     model_name,
     predictions,
     to_grid,
+    written_labels,
 )
 from attnflow.views.explorer.schema import (
     FORMAT,
@@ -293,7 +294,7 @@ def _traces(
     if has_one_row(session, method):
         most = extent.verified
         traces = [*verified(session, traces[:most]), *traces[most:]]
-    found = to_traces(traces)
+    found = to_traces(traces, written_labels(session.tokens.names, session.tokens))
     for each in found:
         each["edges"] = each["edges"][: extent.trace_edges]
     return found

@@ -133,8 +133,9 @@ export class View {
     if (!this.unitLists.has(asWords)) {
       const { words, labels } = this.data;
       const shown = asWords ? words.labels : labels;
-      const names = numbered(shown);
       const tokens = asWords ? words.groups : labels.map((_, at) => [at]);
+      const firsts = tokens.map(([first]) => first);
+      const names = numbered(shown, firsts);
       const unit = (label, i) => ({ label, name: names[i], tokens: tokens[i] });
       const units = shown.map((label, i) => ({
         ...unit(label, i),
