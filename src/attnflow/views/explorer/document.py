@@ -402,8 +402,11 @@ def predict_blanked(
     session: Session, sets: Sequence[Sequence[int]], check: Check | None = None
 ) -> list[Blanked]:
     """The model's predictions without each of these sets of tokens."""
-    pairs = zip(sets, session.blanking.predict(sets, check), strict=True)
-    return [{"positions": sorted(each), "said": predictions(said)} for each, said in pairs]
+    pairs = zip(sets, session.blanking.compare(sets, check), strict=True)
+    return [
+        {"positions": sorted(each), "said": predictions(said), "change": change}
+        for each, (said, change) in pairs
+    ]
 
 
 def columns_of(session: Session) -> list[str]:

@@ -33,6 +33,7 @@ function view(changes = {}) {
     blanked: [0.85, 0.8, 0.7, 0.6, 0.2].map((share, at) => ({
       positions: [at + 1],
       said: said(share),
+      change: share - 0.9,
     })),
     ...changes,
   });

@@ -25,11 +25,8 @@ function answerTitle({ view, method, layer, query, key }, trace, from) {
   const size = Math.abs(value);
   const differs = trace && digits(size - trace.opposed) !== digits(size);
   const rest = differs ? `, ${digits(trace.opposed)} ${sides[1]} it` : "";
-  return `${start}: ${digits(size)}${unit} ${sides[0]} ${saidOf(view)}${rest}`;
+  return `${start}: ${digits(size)}${unit} ${sides[0]} ${view.answer}${rest}`;
 }
-
-const saidOf = (view) =>
-  view.data.options.target ?? view.data.said[0]?.label ?? "what is explained";
 
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
@@ -69,7 +66,7 @@ function noTrace(view, served) {
 
 // What the colours of signed scores mean.
 export const signsNote = ({ method, view, columns }) =>
-  method.signed && columns.length ? `Orange speaks for ${saidOf(view)}, blue against it.` : "";
+  method.signed && columns.length ? `Orange speaks for ${view.answer}, blue against it.` : "";
 
 // The heat map's heading, and what is missing in it.
 export function mapTitle({ view, layer, query }, columns) {

@@ -57,8 +57,8 @@ export class View {
     this.traces.set(`${trace.method}/${trace.layer}/${trace.query}/${trace.key}`, trace);
   }
 
-  addBlanked({ positions, said }) {
-    this.blanked.set(positions.join(","), said);
+  addBlanked({ positions, ...found }) {
+    this.blanked.set(positions.join(","), found);
   }
 
   row(method, layer, query) {
@@ -76,7 +76,23 @@ export class View {
   // The prediction without these tokens; undefined if it is not known.
   without(positions) {
     if (!positions.length) return this.data.said;
+    return this.found(positions)?.said;
+  }
+
+  // By how much the answer's probability changes without these tokens; undefined if not known.
+  changeWithout(positions) {
+    return this.found(positions)?.change ?? undefined;
+  }
+
+  found(positions) {
     return this.blanked.get([...positions].sort((a, b) => a - b).join(","));
+  }
+
+  // What scores and changes are about, in words.
+  get answer() {
+    const { target, contrast } = this.data.options;
+    const name = target ?? this.data.said[0]?.label ?? "what is explained";
+    return contrast ? `${name} rather than ${contrast}` : name;
   }
 
   canExplain(query, method) {
