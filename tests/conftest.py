@@ -8,7 +8,6 @@ import pytest
 import transformers as tf
 
 import tiny
-from attnflow.runs import pool
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FORKING = multiprocessing.get_context("forkserver")
@@ -32,6 +31,8 @@ def quick_workers(monkeypatch):
 
     Usually each of them starts from nothing, and needs seconds for that.
     """
+    from attnflow.runs import pool  # the solvers' tests run where nothing writes tables
+
     monkeypatch.setattr(pool, "get_context", lambda _: FORKING)
 
 

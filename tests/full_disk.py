@@ -1,7 +1,10 @@
 """Files that the system refuses to write, as a full disk does, whoever runs the tests."""
 
+import errno
+import os
 import resource
 from contextlib import contextmanager
+from unittest import mock
 
 
 @contextmanager
@@ -13,3 +16,16 @@ def files_up_to(size):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+
+
+@contextmanager
+def disk_of(folder, size):
+    """While it lasts, a folder has room for so many bytes in all."""
+
+    def fsync(handle, flush=os.fsync):
+        if sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) > size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        flush(handle)
+
+    with mock.patch("os.fsync", fsync):
+        yield

@@ -199,7 +199,7 @@ def oracle(model, eager, given, text=TEXT, **answer):
     blocks = []
     for step, mask in zip(edges.steps, removal(model, given, text, **answer), strict=True):
         shape = (HEADS, len(step.queries), len(step.keys))
-        blocks.append(torch.from_numpy(np.broadcast_to(step.cut(mask), shape).copy()))
+        blocks.append(torch.from_numpy(np.broadcast_to(mask[step.block], shape).copy()))
     return knocked.eager_without(eager, model.inputs([edges.tokens]), blocks)[0]
 
 

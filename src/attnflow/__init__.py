@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.version import VERSION
 
 if TYPE_CHECKING:
-    from attnflow.api.arrays import flow, raw, rollout
+    from attnflow.api.arrays import flow, raw, rollout, trace
     from attnflow.api.cite import cite
     from attnflow.api.explain import explain, explain_answer
     from attnflow.api.explore import explore
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from attnflow.api.run import run
     from attnflow.api.similarity import similarity
     from attnflow.api.steps import steps
-    from attnflow.api.trace import trace
     from attnflow.edges import EDGE_RULES, EdgeRule, Needs
     from attnflow.evaluation.agreement import agreement
     from attnflow.evaluation.evaluate import evaluate
@@ -82,7 +81,7 @@ _MODULES = {
     "run": "attnflow.api.run",
     "similarity": "attnflow.api.similarity",
     "steps": "attnflow.api.steps",
-    "trace": "attnflow.api.trace",
+    "trace": "attnflow.api.arrays",
 }
 
 __all__ = [

@@ -17,6 +17,7 @@ import tiny
 from attnflow.errors import InputError
 from attnflow.evaluation import fit as fitting
 from attnflow.evaluation.fit import nonnegative_ridge, partial_spearman
+from full_disk import disk_of
 
 TEXTS = [
     " ".join(words)
@@ -266,6 +267,25 @@ def test_an_interrupted_run_continues(model, tmp_path, monkeypatch):
     assert learned == attnflow.fit(TEXTS[:9], model)
 
 
+def test_a_full_disk_keeps_what_is_finished(model, tmp_path):
+    attnflow.fit(TEXTS[:9], model, save=tmp_path / "whole.json")
+    place, refused = tmp_path / "full", []
+    place.mkdir()
+    for size in itertools.count(0, 3000):
+        with disk_of(place, size):
+            try:
+                attnflow.fit(TEXTS[:9], model, save=place / "heads.json")
+            except InputError as error:
+                refused.append(str(error))
+            else:
+                break
+    assert (place / "heads.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
+    assert [each.name for each in place.iterdir()] == ["heads.json"]
+    of_pieces = [each for each in refused if "heads.json.parts/" in each]
+    assert len(set(of_pieces)) == len(of_pieces) > 2
+    assert all("space left on device; what is finished is kept" in each for each in of_pieces)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -285,5 +305,26 @@ def test_bad_options_are_refused(model, options, message):
 
 def test_too_few_texts_are_refused(model):
     for texts, count in ((TEXTS[:7], 7), (TEXTS[:7] * 3, 7), (TEXTS[0], 1)):
-        with pytest.raises(InputError, match=f"at least 8 different texts, got {count}"):
+        with pytest.raises(InputError, match=f"at least 8 texts that differ.*, got {count}"):
             attnflow.fit(texts, model)
+
+
+def test_texts_that_the_model_reads_alike_are_one(model):
+    """Else the weights would be judged on what they were learned from."""
+    with pytest.raises(InputError, match="at least 8 texts that differ for the model, got 1"):
+        attnflow.fit(["the cat" + " " * spaces for spaces in range(9)], model)
+    texts = [*TEXTS, TEXTS[0].upper(), f" {TEXTS[1]}"]
+    loaded = attnflow.load_model(model)
+    pieces = fitting._measure(texts, loaded, "attention", "unk", None, progress=False)
+    sides = [fitting._split(pieces, 0.4, seed) for seed in range(6)]
+    for place in (0, 1):
+        held_out = [place in apart for _, apart in sides]
+        assert held_out == [len(TEXTS) + place in apart for _, apart in sides]
+        assert set(held_out) == {True, False}
+
+
+@pytest.mark.parametrize("bad", [["a", "b"], {"a": 1}, b"a", 3, None, "", " "])
+def test_what_is_no_text_is_refused_before_any_work(model, bad, monkeypatch):
+    monkeypatch.setattr(fitting, "_piece", None)
+    with pytest.raises(InputError, match=r"fit takes text; this is|no text; give one"):
+        attnflow.fit([*TEXTS, bad], model)

@@ -157,7 +157,8 @@ def test_a_later_format_is_refused(tmp_path, monkeypatch):
 
 def test_a_full_disk_leaves_the_old_value(tmp_path):
     Checkpoint(tmp_path, REQUEST).put("piece", "old")
-    with files_up_to(1000), pytest.raises(InputError, match=r"piece\.piece can't be written: File"):
+    told = r"piece\.piece can't be written: File too large; what is finished is kept: free"
+    with files_up_to(1000), pytest.raises(InputError, match=told):
         Checkpoint(tmp_path, REQUEST).put("piece", "new" * 1000)
     assert Checkpoint(tmp_path, REQUEST).get("piece") == "old"
     assert not list(tmp_path.glob("*.part"))
@@ -167,6 +168,11 @@ def test_a_file_in_the_way_is_named(tmp_path):
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(InputError, match="a file is in the way; choose another folder"):
         Checkpoint(tmp_path / "taken", REQUEST).put("piece", 1)
+
+
+def test_a_folder_that_can_not_be_made_is_named(tmp_path):
+    with pytest.raises(InputError, match="x can't be written: File name too long; choose another"):
+        Checkpoint(tmp_path / ("x" * 300), REQUEST).put("piece", 1)
 
 
 WRITER = """

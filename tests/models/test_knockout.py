@@ -69,7 +69,9 @@ class Surveyed:
         found = []
         for step, heads, one in zip(self.edges.steps, self.edges.heads, removed, strict=True):
             shape = (heads, len(step.queries), len(step.keys))
-            block = np.zeros(shape, bool) if one is None else np.broadcast_to(step.cut(one), shape)
+            block = (
+                np.zeros(shape, bool) if one is None else np.broadcast_to(one[step.block], shape)
+            )
             found.append(torch.from_numpy(block.copy()))
         return found
 
@@ -213,7 +215,7 @@ def test_a_mask_of_four_axes_is_the_same_in_all_layers(name):
     steps = [removed if step == first else None for step in surveyed.edges.steps]
     inputs = dict(surveyed.inputs)
     allowed = surveyed.edges.visible[0] & ~removed
-    hidden = torch.where(torch.from_numpy(first.cut(allowed).copy()), 0.0, -torch.inf).double()
+    hidden = torch.where(torch.from_numpy(allowed[first.block].copy()), 0.0, -torch.inf).double()
     eager = adapter_of(name, "eager").network
     with torch.no_grad():
         if name == "bart":  # whose mask would be that of the cross-attention, too

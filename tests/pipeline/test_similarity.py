@@ -13,7 +13,7 @@ from rich.console import Console
 import attnflow
 import tiny
 from attnflow.errors import InputError, ModelError
-from attnflow.models.text.pooling import find_pooling
+from attnflow.pipeline.similarity import find_pooling
 from attnflow.records.similarity import Similarity
 from attnflow.views.figures.similarity import figure
 from attnflow.views.terminal.similarity import show_similarity

@@ -218,7 +218,7 @@ def test_the_checksum_of_a_shard_is_that_of_its_file(whole, tmp_path):
 
 @pytest.mark.parametrize("change", ["changed", "longer", "shorter", "half"])
 def test_input_that_changes_while_it_is_read_is_noticed(change, loaded, tmp_path, monkeypatch):
-    from attnflow.runs import manifest
+    from attnflow.runs import engine
 
     rows, before = TEXTS * 4, TEXTS * 4
     later = {
@@ -227,14 +227,14 @@ def test_input_that_changes_while_it_is_read_is_noticed(change, loaded, tmp_path
         "shorter": rows[:-1],
         "half": rows[:10],
     }
-    save, options = manifest.save, OPTIONS | {"shard_size": 5, "methods": "raw"}
+    write, options = engine.write_file, OPTIONS | {"shard_size": 5, "methods": "raw"}
 
-    def save_and_change(path, content):
-        save(path, content)
+    def write_and_change(path, *content):
+        write(path, *content)
         if path.name == "part-00000.parquet":
             rows[:] = later[change]
 
-    monkeypatch.setattr(manifest, "save", save_and_change)
+    monkeypatch.setattr(engine, "write_file", write_and_change)
     where = {"changed": 15, "longer": 20, "shorter": 15, "half": 10}[change]
     with pytest.raises(
         InputError, match=f"the list changed while it was read: rows from {where} on"

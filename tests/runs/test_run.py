@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 
 import numpy as np
@@ -13,6 +14,7 @@ import tiny
 from attnflow.errors import InputError, ModelError
 from attnflow.models import loading
 from attnflow.records.files import to_json
+from full_disk import disk_of
 
 TEXTS = [
     "the keys to the cabinet are here",
@@ -287,32 +289,34 @@ def test_a_generator_is_checked_as_it_is_read(tmp_path, folder):
         attnflow.run(iter(changed), place, folder, shard_size=2)
 
 
-def test_a_full_disk_keeps_what_is_finished(tmp_path, folder, monkeypatch):
-    from attnflow.runs import manifest
-
+def test_a_full_disk_keeps_what_is_finished(tmp_path, folder):
+    """However much room there is at first, and a little more each time."""
     undisturbed, place = tmp_path / "whole", tmp_path / "run"
     attnflow.run(TEXTS, undisturbed, folder, shard_size=2)
-    written = []
-    write = manifest.write_file
-
-    def full(path, content):
-        if len(written) == 2:
-            msg = f"{path} can't be written: No space left on device"
-            raise InputError(msg)
-        written.append(path)
-        write(path, content)
-
-    monkeypatch.setattr(manifest, "write_file", full)
-    with pytest.raises(InputError, match=r"part-00001\.parquet can't be written: No space left"):
-        attnflow.run(TEXTS, place, folder, shard_size=2)
-    monkeypatch.undo()
-    assert sorted(files(place)) == ["manifest.json", "part-00000.parquet"]
-    with pytest.raises(InputError, match="is not finished: 1 shards are there"):
-        attnflow.read_run(place)
-    part = attnflow.read_run(place, unfinished=True)
-    assert (part.rows, part.finished) == (2, False)
-    attnflow.run(TEXTS, place, folder, shard_size=2)
-    assert files(place) == files(undisturbed)
+    whole, seen, refused = files(undisturbed), [], []
+    most = sum(map(len, whole.values()))
+    for size in range(0, 2 * most, most // 6):
+        with disk_of(place, size):
+            try:
+                attnflow.run(TEXTS, place, folder, shard_size=2)
+            except InputError as error:
+                refused.append(str(error))
+        there = files(place)
+        assert [there[name] for name in there if name != "manifest.json"] == [
+            whole[name] for name in there if name != "manifest.json"
+        ]
+        seen.append(len(there))
+        if there and there != whole:
+            part = attnflow.read_run(place, unfinished=True)
+            assert part.finished is False
+            with pytest.raises(InputError, match="is not finished"):
+                attnflow.read_run(place)
+    assert files(place) == whole
+    assert seen[0] == 0
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 3
+    told = r"(manifest\.json|part-0000\d\.parquet) can't be written: No space left on device; what"
+    assert all(re.search(told, each) for each in refused)
 
 
 def test_damage_is_told_by_the_name_of_the_file(tmp_path, folder):

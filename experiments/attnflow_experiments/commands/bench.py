@@ -34,8 +34,8 @@ def bench(*, device: Device = "cpu", output: Output = None, force: options.Force
     """
     from rich.console import Console
 
-    from attnflow.views.terminal.pages import show_page
     from attnflow_experiments.bench import run
+    from attnflow_experiments.commands.pages import show_page
 
     console = Console(stderr=True)
     with console.status("measuring") as status:

@@ -175,10 +175,10 @@ def _check_contrast(session: Session) -> BlankingCheck:
     words = session.measured(MEMBER, words=True)
     target, contrast = (str(scores.options[name]) for name in ("target", "contrast"))
     difference = float(words.statistics["probability"])  # of logits
-    before = _share(difference)
+    before, predicted = _share(difference), session.adapter.predicted(session.tokens)
 
     def removal(group: tuple[int, ...], fall: float) -> Removal | None:
-        if all(session.adapter.predicts_at(session.tokens, at) for at in group):
+        if predicted.issuperset(group):
             return None
         after = difference - fall
         return Removal(_share(after) - before, target if after > 0 else contrast)

@@ -22,6 +22,7 @@ from attnflow.io.files import check_target, digest
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
+from attnflow.models.text.tokens import check_texts
 from attnflow.models.weights import settings_digest, weights_digest
 from attnflow.options.option import takes
 from attnflow.options.tables import FitOptions
@@ -83,10 +84,9 @@ def fit(texts: Iterable[str], model: Source = None, *, options: FitOptions) -> L
     _check_options(edges, held_out, ridge, seed)
     listed, single = as_list(texts)
     given = [check_unicode("text", one) for one in listed]
-    different = 1 if single else len(set(given))
-    if different < FEWEST:
-        msg = f"fit needs at least {FEWEST} different texts, got {different}"
-        raise InputError(msg)
+    for one in given:
+        check_texts("fit", one)
+    _check_count(1 if single else len(set(given)))
     target = (
         None if options.save is None else check_target(options.save, overwrite=options.overwrite)
     )
@@ -105,7 +105,7 @@ def fit(texts: Iterable[str], model: Source = None, *, options: FitOptions) -> L
         checkpoint = Checkpoint(folder, {**request, "texts": digest(given)})
     pieces = _measure(given, loaded, edges, replacement, checkpoint, progress=progress)
     shape = [int(count) for count in pieces[0]["shape"]]
-    kept, apart = _split(given, held_out, seed)
+    kept, apart = _split(pieces, held_out, seed)
     weights = _learn([pieces[place] for place in kept], ridge)
     figures = _figures([pieces[place] for place in apart], weights)
     split = np.split(weights, np.cumsum(shape)[:-1])
@@ -121,6 +121,12 @@ def fit(texts: Iterable[str], model: Source = None, *, options: FitOptions) -> L
     if checkpoint is not None:
         checkpoint.done()
     return learned
+
+
+def _check_count(different: int) -> None:
+    if different < FEWEST:
+        msg = f"fit needs at least {FEWEST} texts that differ for the model, got {different}"
+        raise InputError(msg)
 
 
 def _check_options(edges: str, held_out: float, ridge: float, seed: int) -> None:
@@ -180,12 +186,15 @@ def _piece(text: str, model: ModelAdapter, edges: str, replacement: str) -> Piec
     return {"features": np.concatenate(rows).T, "drops": drops[places], "shape": shape}
 
 
-def _split(texts: Sequence[str], held_out: float, seed: int) -> tuple[list[int], list[int]]:
+def _split(pieces: Sequence[Piece], held_out: float, seed: int) -> tuple[list[int], list[int]]:
     """The places of texts to learn from, and of those held out.
 
-    All copies of a text are on one side, or the weights would be judged on what they learned from.
+    All copies of a text are on one side, or the weights would be judged on what they learned from;
+    so are texts that the model reads alike, as many do that differ in spaces or capitals.
     """
+    texts = [b"".join(each.tobytes() for each in piece.values()) for piece in pieces]
     different = list(dict.fromkeys(texts))
+    _check_count(len(different))
     order = np.random.default_rng(seed).permutation(len(different)).tolist()
     count = min(len(different) - 1, max(1, round(len(different) * held_out)))
     apart = {different[place] for place in order[:count]}

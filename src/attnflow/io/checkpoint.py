@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError
-from attnflow.io.files import PART_SUFFIX, digest, write_file
+from attnflow.io.files import GO_ON, PART_SUFFIX, digest, is_file, write_file, writing
 
 FORMAT = 1
 REQUEST = "request.json"
@@ -56,7 +56,7 @@ class Checkpoint:
         self.request = _plain_request(request)
         self._digest = digest(self.request)
         path = self.folder / REQUEST
-        if path.exists():
+        if is_file(path):
             self._check_request(path)
 
     def _check_request(self, path: Path) -> None:
@@ -130,20 +130,21 @@ class Checkpoint:
             "sha256": hashlib.sha256(content).hexdigest(),
         }
         self._create()
-        write_file(path, json.dumps(header).encode() + b"\n" + content)
+        write_file(path, json.dumps(header).encode() + b"\n" + content, GO_ON)
         for leftover in self.folder.glob(f"{path.name}.*{PART_SUFFIX}"):  # of a killed process
             leftover.unlink(missing_ok=True)
 
     def _create(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            msg = f"{self.folder} can't be created: a file is in the way; choose another folder"
-            raise InputError(msg) from None
+        with writing(self.folder):
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                msg = f"{self.folder} can't be created: a file is in the way; choose another folder"
+                raise InputError(msg) from None
         path = self.folder / REQUEST
         if not path.exists():
             saved = {"request": self.request, "sha256": self._digest}
-            write_file(path, json.dumps(saved, indent=1).encode() + b"\n")
+            write_file(path, json.dumps(saved, indent=1).encode() + b"\n", GO_ON)
 
     def done(self) -> None:
         """Remove the pieces and, if nothing else is in it, the folder."""

@@ -16,6 +16,8 @@ from typing import Any
 from attnflow.errors import InputError, shown
 
 PART_SUFFIX = ".part"
+ELSEWHERE = "choose another place"
+GO_ON = "what is finished is kept: free some disk space, and run the same command again"
 
 
 def as_path(file: object) -> Path:
@@ -65,18 +67,18 @@ def _why_not(path: Path, *, overwrite: bool) -> str:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path, advice: str = ELSEWHERE) -> Iterator[None]:
     """What is done in here writes the file; where the system refuses, the error names the file."""
     try:
         yield
     except OSError as error:
-        msg = f"{path} can't be written: {error.strerror or error}; choose another place"
+        msg = f"{path} can't be written: {error.strerror or error}; {advice}"
         raise InputError(msg) from error
 
 
-def write_file(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes, advice: str = ELSEWHERE) -> None:
     """Write a file whole or not at all: where that fails, what was there before is still there."""
-    with writing(path):
+    with writing(path, advice):
         write_atomically(path, content)
 
 

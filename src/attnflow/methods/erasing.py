@@ -69,7 +69,8 @@ def erase(
 
 def removable(model: ModelAdapter, tokens: Tokens, positions: Iterable[int]) -> list[int]:
     """These positions but for what a masked language model predicts, which stays in place."""
-    return [at for at in positions if not model.predicts_at(tokens, at)]
+    predicted = model.predicted(tokens)
+    return [at for at in positions if at not in predicted]
 
 
 def read_targets(model: ModelAdapter, inputs: Sequence[tuple[Tokens, Target]]) -> Read[float]:

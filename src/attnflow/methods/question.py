@@ -128,12 +128,12 @@ def rows_that_fit(
         return 1
     if not model.estimates_memory:
         return min(most, MOST_PIECES)
-    length = max(map(len, inputs), default=1)
+    length = max((len(each.names) for each in inputs), default=1)
     return max(1, min(most, BATCH_BYTES // model.row_bytes(length, gradients=gradients)))
 
 
 def batches_by_length(inputs: Sequence[Tokens], size: int) -> Iterator[list[int]]:
     """Places of inputs that run together: of similar length, so that little is padding."""
-    order = sorted(range(len(inputs)), key=lambda place: len(inputs[place]))
+    order = sorted(range(len(inputs)), key=lambda place: len(inputs[place].names))
     for start in range(0, len(order), size):
         yield order[start : start + size]

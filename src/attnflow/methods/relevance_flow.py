@@ -62,10 +62,10 @@ def score(
 def trace(graph: LayeredGraph, relevance: Relevances, pair: Pair) -> FlowTrace:
     """One flow in full: what speaks for the target, or against it where that is more."""
     check_start(graph, relevance, (pair.layer,), (pair.query,))
-    sources = read_at(relevance, (pair.query,))
-    if len(sources) == graph.size:
+    sources, size = read_at(relevance, (pair.query,)), graph.size
+    if len(sources) == size:
         msg = (
-            f"the target is read at all {graph.size} positions, and routes start at those where it "
+            f"the target is read at all {size} positions, and routes start at those where it "
             "is read: give one with query= (--query) and edges='attention'"
         )
         raise InputError(msg)
@@ -82,7 +82,7 @@ def trace(graph: LayeredGraph, relevance: Relevances, pair: Pair) -> FlowTrace:
     sign = max(flows, key=lambda each: flows[each].value)
     found = flows[sign]
     assert found.carries_from is not None  # columns are free
-    edges = found.edges.dense(graph.depth - pair.to_layer, graph.size)
+    edges = found.edges.dense(pair.layer - pair.to_layer, size)
     return FlowTrace.of(
         pair,
         sign * found.value,
@@ -102,28 +102,25 @@ def trace(graph: LayeredGraph, relevance: Relevances, pair: Pair) -> FlowTrace:
 
 def read_at(relevance: Relevances, queries: Sequence[int]) -> tuple[int, ...]:
     """The positions of the top layer where the target is read."""
-    if relevance.streams is None:
-        return tuple(queries)
-    found = np.flatnonzero(to_numpy(relevance.streams[-1]))
-    return tuple(int(at) for at in found) or tuple(queries)
+    return relevance.read_at or tuple(queries)
 
 
 def check_start(
     graph: LayeredGraph, relevance: Relevances, layers: Sequence[int], queries: Sequence[int]
 ) -> None:
     """Refuse scores that start elsewhere than at the target, and those of single heads."""
-    if tuple(layers) != (graph.depth,):
+    depth = graph.depth
+    if tuple(layers) != (depth,):
         msg = (
-            f"relevance starts at the target, above layer {graph.depth}; what starts at layers "
+            f"relevance starts at the target, above layer {depth}; what starts at layers "
             f"{list(layers)} is not known. Leave layer and layers out, or use method='raw'"
         )
         raise InputError(msg)
     if graph.heads is not None:
         msg = "all heads of edges='relevance' are added up here; leave heads='each' out"
         raise InputError(msg)
-    top = None if relevance.streams is None else to_numpy(relevance.streams[-1])
-    if top is not None and top.any() and not top[list(queries)].any():
-        read = ", ".join(map(str, np.flatnonzero(top)[:5]))
+    if relevance.read_at and set(relevance.read_at).isdisjoint(queries):
+        read = ", ".join(map(str, relevance.read_at[:5]))
         msg = (
             f"the target is read at position {read}, and not at {list(queries)}: relevance starts "
             "where it is read; leave query out"

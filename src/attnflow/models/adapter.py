@@ -326,9 +326,9 @@ class ModelAdapter(ABC):
         """
         raise self._no_probability()
 
-    def predicts_at(self, tokens: Tokens, position: int) -> bool:
-        """Whether this position is what is predicted, so that it can't be blanked."""
-        return False
+    def predicted(self, tokens: Tokens) -> frozenset[int]:
+        """The positions that are what is predicted, so that they can't be blanked."""
+        return frozenset()
 
     def logits(
         self, batch: Sequence[Tokens], positions: Sequence[int], edit: Edit | None = None

@@ -75,10 +75,12 @@ class ModelEdges:
         """The steps, counted from 0, of a layer, counted from 1."""
         return range(0 if layer == 1 else self.ends[layer - 2], self.ends[layer - 1])
 
-    def seen(self, step: int, *, per_head: bool) -> BoolArray:
-        """The edges of a step, counted from 0: ``[query, key]``, or ``[head, query, key]``."""
-        visible = self.visible[step]
-        return np.broadcast_to(visible, (self.heads[step], *visible.shape)) if per_head else visible
+    def seen(self, *, per_head: bool) -> list[BoolArray]:
+        """The edges of each step: ``[query, key]``, or ``[head, query, key]``."""
+        if not per_head:
+            return list(self.visible)
+        pairs = zip(self.heads, self.visible, strict=True)
+        return [np.broadcast_to(visible, (heads, *visible.shape)) for heads, visible in pairs]
 
 
 def survey(
@@ -153,7 +155,7 @@ def removing(inputs: Sequence[ModelEdges], removed: Sequence[Removed]) -> Iterat
     for item, (edges, sets) in enumerate(zip(inputs, removed, strict=True)):
         for step, call, one in zip(edges.steps, edges.calls, sets, strict=True):
             if one is not None and one.any():
-                block = torch.from_numpy(np.ascontiguousarray(step.cut(one)))
+                block = torch.from_numpy(np.ascontiguousarray(one[step.block]))
                 by_call.setdefault(call, [None] * len(inputs))[item] = block
     mode = _WithoutEdges(by_call, len(inputs), sizes=_sizes(inputs))
     with mode:

@@ -136,7 +136,7 @@ class _Masks:
         self.size = edges.steps[0].size
         self.per_head = per_head
         self.steps: list[BoolArray | None] = [None] * len(edges.steps)
-        self.visible: dict[tuple[int, bool], BoolArray] = {}
+        self.visible: dict[bool, list[BoolArray]] = {}
 
     def of(self, step: int) -> BoolArray:
         found = self.steps[step]
@@ -153,11 +153,14 @@ class _Masks:
         for place in self._places(step, None if head is None else [head]):
             self.of(step)[(*place, query, key)] = True
 
+    def seen(self, *, per_head: bool) -> list[BoolArray]:
+        """The edges that the model has in each step."""
+        if per_head not in self.visible:
+            self.visible[per_head] = self.edges.seen(per_head=per_head)
+        return self.visible[per_head]
+
     def sees(self, step: int, query: int, key: int, head: int | None) -> bool:
-        kind = step, head is not None
-        if kind not in self.visible:
-            self.visible[kind] = self.edges.seen(step, per_head=kind[1])
-        visible = self.visible[kind]
+        visible = self.seen(per_head=head is not None)[step]
         if head is None:
             return bool(visible[query, key])
         ((place,),) = self._places(step, [head])
@@ -191,9 +194,10 @@ class EdgeSet:
         for pick in self.picks:
             pick.put(masks)
         count, own = 0, False
+        seen = masks.seen(per_head=masks.per_head)
         for step, found in enumerate(masks.steps):
             if found is not None:
-                found &= edges.seen(step, per_head=masks.per_head)
+                found &= seen[step]
                 count += int(found.sum())
                 own = own or bool(found[..., range(masks.size), range(masks.size)].any())
                 masks.steps[step] = found if found.any() else None
@@ -206,7 +210,7 @@ class EdgeSet:
 
 def candidates(edges: ModelEdges, like: EdgeRemoval) -> list[BoolArray]:
     """The edges of each step that random sets are drawn from; own ones if the set has any."""
-    seen = [edges.seen(step, per_head=like.per_head) for step in range(len(edges.steps))]
+    seen = edges.seen(per_head=like.per_head)
     return seen if like.own else [each & ~np.eye(each.shape[-1], dtype=bool) for each in seen]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -336,19 +337,19 @@ def _label_probe(model: ModelAdapter, forward: ForwardPass, config: KnockoutConf
     def read(start: Tensor) -> _Reading:
         objective = Objective(config.target, config.contrast)
         chosen, contrast = find_outputs(model, objective, start)
-        name = model.output_name(chosen)
+        labels_of, name_of = model.labels_of, cache(model.output_name)
+        several = is_multi_label(labels_of)
 
         def value(logits: Tensor, other: int | None) -> float:
-            several = is_multi_label(model.labels_of)
             return float(objective_value(logits, chosen, other, multi_label=several))
 
         def outcome(logits: Tensor) -> Outcome:
-            shares = to_probabilities(logits, model.labels_of, model.name)
-            said = rank_outputs(shares, model.output_name, position)
+            shares = to_probabilities(logits, labels_of, model.name)
+            said = rank_outputs(shares, name_of, position)
             margin = None if contrast is None else value(logits, contrast)
             return Outcome(value(logits, None), said, margin)
 
-        return _Reading(name, None if contrast is None else model.output_name(contrast), outcome)
+        return _Reading(name_of(chosen), None if contrast is None else name_of(contrast), outcome)
 
     return _Probe(
         lambda: model.logits([forward.tokens], [forward.query]),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from attnflow.errors import InputError
-from attnflow.records.arrays import copied
+from attnflow.records.arrays import copied, to_numpy
 from attnflow.records.types import Array
 
 
@@ -119,6 +122,13 @@ class Relevances:
     value: float
     gap: float
     streams: Array | None = None
+
+    @cached_property
+    def read_at(self) -> tuple[int, ...]:
+        """The positions of the top layer where the target is read; empty where that is unknown."""
+        if self.streams is None:
+            return ()
+        return tuple(np.flatnonzero(to_numpy(self.streams[-1])).tolist())
 
     @property
     def absorbed(self) -> float:

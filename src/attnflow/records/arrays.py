@@ -109,10 +109,11 @@ def ratio(above: FloatArray, below: FloatArray) -> FloatArray:
 
 
 def round_scores(values: FloatArray) -> FloatArray:
-    """Scores without differences below a billionth of the largest.
+    """Scores without differences below a billionth of the largest of their row.
 
     Flow is exactly 1 for every token that all flow of a position can reach; rounding must not
     decide the ranks of such ties.
     """
-    largest = float(np.abs(values).max(initial=0.0))
-    return values if largest == 0 else np.round(values / largest, 9)
+    largest = np.abs(values).max(-1, initial=0.0, keepdims=True)
+    rounded: FloatArray = np.round(values / np.where(largest == 0, 1, largest), 9)
+    return rounded

@@ -109,8 +109,8 @@ def _plain_fields(given: Attribution) -> dict[str, Any]:
         "word_texts": texts,
         "word_ids": None if words is None else checks.check_places("word_ids", words, len(texts)),
         "segments": None if segments is None else checks.check_texts("segments", segments),
-        **{name: checks.check_text(name, getattr(given, name)) for name in TEXTS},
-        **{name: checks.check_mapping(name, getattr(given, name)) for name in MAPPINGS},
+        **checks.checked(given, checks.check_text, *TEXTS),
+        **checks.checked(given, checks.check_mapping, *MAPPINGS),
     }
 
 

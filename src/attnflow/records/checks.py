@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from numbers import Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,8 +17,21 @@ from attnflow.records.arrays import is_tensor, to_numpy
 from attnflow.records.selection import is_integer
 from attnflow.records.types import FloatArray
 
-ROUNDING = 1e-6
+Checked = TypeVar("Checked")
 DEEPEST = 32  # levels of lists and dicts within each other
+
+
+def checked(
+    record: object, check: Callable[..., Checked], *names: str, **limits: int
+) -> dict[str, Checked]:
+    """Fields of a record by their names, as a check returns them."""
+    return {name: check(name, getattr(record, name), **limits) for name in names}
+
+
+def keep_checked(record: object, check: Callable[..., Any], *names: str, **limits: int) -> None:
+    """Check fields of a frozen record, which has them from then on as the check returns them."""
+    for name, value in checked(record, check, *names, **limits).items():
+        object.__setattr__(record, name, value)
 
 
 def check_text(name: str, given: object) -> str:
@@ -90,27 +103,6 @@ def check_real(name: str, given: object) -> float:
         msg = f"{name}={shown(given)} must be a finite number"
         raise InputError(msg)
     return value
-
-
-def check_alternatives(given: Sequence[object]) -> None:
-    """Labels, each with its probability."""
-    for each in given:
-        if not (isinstance(each, tuple) and len(each) == 2):
-            msg = f"alternatives hold {shown(each)}; they must be (label, probability)"
-            raise InputError(msg)
-        check_probability(check_text("label", each[0]), each[1])
-
-
-def check_probability(label: str, given: object) -> None:
-    """A probability, which rounding may leave a little outside 0 to 1; a model may give NaN."""
-    if type(given) is float and (0 <= given <= 1 or math.isnan(given)):
-        return
-    if isinstance(given, np.floating) and math.isnan(given):
-        return
-    value = check_real(f"the probability of {shown(label)}", given)
-    if not -ROUNDING <= value <= 1 + ROUNDING:
-        msg = f"the probability of {shown(label)} is {value:g}; it must be from 0 to 1"
-        raise InputError(msg)
 
 
 def check_flag(name: str, given: object) -> bool:

@@ -93,8 +93,7 @@ class CitedSentence:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "span", _check_span(self.span))
-        for name in ("log_probability", "drop"):
-            object.__setattr__(self, name, checks.check_real(name, getattr(self, name)))
+        checks.keep_checked(self, checks.check_real, "log_probability", "drop")
         object.__setattr__(self, "citations", tuple(self.citations))
         for each in self.citations:
             if not isinstance(each, Citation):
@@ -158,10 +157,8 @@ class Citations(SavedRecord):
     cut_at: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("answer", "model", "text"):
-            checks.check_text(name, getattr(self, name))
-        for name in ("least", "share"):
-            object.__setattr__(self, name, checks.check_real(name, getattr(self, name)))
+        checks.keep_checked(self, checks.check_text, "answer", "model", "text")
+        checks.keep_checked(self, checks.check_real, "least", "share")
         checks.check_number("runs", self.runs, 1)
         if self.cut_at is not None:
             checks.check_number("cut_at", self.cut_at, 1)

@@ -218,8 +218,7 @@ class Generation(SavedRecord):
                 msg = f"{name} has shape {values.shape}; this answer and its parts need {shape}"
                 raise InputError(msg)
             object.__setattr__(self, name, values)
-        for name in ("method", "model", "text", "answer_text"):
-            checks.check_text(name, getattr(self, name))
+        checks.keep_checked(self, checks.check_text, "method", "model", "text", "answer_text")
         checks.check_number("layer", self.layer, 1, checks.check_number("depth", self.depth, 1))
         if self.cut_at is not None:
             checks.check_number("cut_at", self.cut_at, 1)
@@ -233,8 +232,7 @@ class Generation(SavedRecord):
             if given is not None and len(given) != size:
                 msg = f"{name} has {len(given)} entries; {size} are needed"
                 raise InputError(msg)
-        for name in ("options", "statistics"):
-            object.__setattr__(self, name, checks.check_mapping(name, getattr(self, name)))
+        checks.keep_checked(self, checks.check_mapping, "options", "statistics")
 
     def __repr__(self) -> str:
         prompt = [

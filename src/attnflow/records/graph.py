@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
@@ -43,12 +44,12 @@ class LayeredGraph:
     statistics: Mapping[str, Any] = field(default_factory=dict)
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """The number of layers of edges."""
         return int(self.weights.shape[0])
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of nodes of a layer."""
         return int(self.weights.shape[-1])

@@ -161,19 +161,15 @@ class Knockout(SavedRecord):
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("label", "target", "text", "model"):
-            checks.check_text(name, getattr(self, name))
+        checks.keep_checked(self, checks.check_text, "label", "target", "text", "model")
         for name in ("contrast", "answer"):
             if getattr(self, name) is not None:
                 checks.check_text(name, getattr(self, name))
         checks.check_number("total", self.total, 1)
         checks.check_number("removed", self.removed, 1, self.total)
-        for name in ("kept", "seed"):
-            checks.check_number(name, getattr(self, name), 0)
-        for name in ("per_head", "independent"):
-            checks.check_flag(name, getattr(self, name))
-        for name in ("tokens", "warnings"):
-            object.__setattr__(self, name, checks.check_texts(name, getattr(self, name)))
+        checks.keep_checked(self, checks.check_number, "kept", "seed", low=0)
+        checks.keep_checked(self, checks.check_flag, "per_head", "independent")
+        checks.keep_checked(self, checks.check_texts, "tokens", "warnings")
         object.__setattr__(self, "random", tuple(self.random))
         for each in (self.before, self.after, *self.random):
             if not isinstance(each, Outcome):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from attnflow.records import checks
+import numpy as np
+
+from attnflow.errors import InputError, shown
+from attnflow.records.checks import check_number, check_real, check_text
+
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,24 @@ class Prediction:
     position: int | None = None
 
     def __post_init__(self) -> None:
-        checks.check_alternatives([(self.label, self.probability), *self.alternatives])
+        for each in ((self.label, self.probability), *self.alternatives):
+            if not (isinstance(each, tuple) and len(each) == 2):
+                msg = f"alternatives hold {shown(each)}; they must be (label, probability)"
+                raise InputError(msg)
+            if type(each[0]) is not str:
+                check_text("label", each[0])
+            _check_probability(*each)
         if self.position is not None:
-            checks.check_number("the prediction's position", self.position, 0)
+            check_number("the prediction's position", self.position, 0)
+
+
+def _check_probability(label: str, given: object) -> None:
+    """A probability, which rounding may leave a little outside 0 to 1; a model may give NaN."""
+    if type(given) is float and (0 <= given <= 1 or math.isnan(given)):
+        return
+    if isinstance(given, np.floating) and math.isnan(given):
+        return
+    value = check_real(f"the probability of {shown(label)}", given)
+    if not -ROUNDING <= value <= 1 + ROUNDING:
+        msg = f"the probability of {shown(label)} is {value:g}; it must be from 0 to 1"
+        raise InputError(msg)

@@ -189,11 +189,9 @@ class Reasoning(SavedRecord):
         for name in ("spared_hidden", "spared_deleted"):
             if getattr(self, name) is not None:
                 checks.check_real(name, getattr(self, name))
-        for name in ("method", "model", "text", "answer_text"):
-            checks.check_text(name, getattr(self, name))
+        checks.keep_checked(self, checks.check_text, "method", "model", "text", "answer_text")
         checks.check_number("layer", self.layer, 1, checks.check_number("depth", self.depth, 1))
-        for name in ("options", "statistics"):
-            object.__setattr__(self, name, checks.check_mapping(name, getattr(self, name)))
+        checks.keep_checked(self, checks.check_mapping, "options", "statistics")
 
     def __repr__(self) -> str:
         return f"<Reasoning: {len(self.thoughts)} thoughts of {self.model}; {self.summary}>"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
-from attnflow.io.files import PART_SUFFIX, digest
+from attnflow.io.files import GO_ON, PART_SUFFIX, digest, write_file
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, Rows, row_bytes
 from attnflow.options.option import options_of, values_of
@@ -192,7 +192,7 @@ class Plan:
     def write(self, index: int, content: bytes) -> None:
         """Write a shard."""
         path = self.folder / NAME.format(index)
-        manifests.save(path, content)
+        write_file(path, content, GO_ON)
         self.made[index] = describe(path, content)
 
     def finish(self, manifest: Mapping[str, Any]) -> None:

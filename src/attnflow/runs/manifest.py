@@ -15,7 +15,15 @@ from typing import Any
 
 from attnflow.errors import InputError, shown
 from attnflow.io.checkpoint import check_same_request
-from attnflow.io.files import CHECKSUM, digest, matches_checksum, with_checksum, write_file, writing
+from attnflow.io.files import (
+    CHECKSUM,
+    GO_ON,
+    digest,
+    matches_checksum,
+    with_checksum,
+    write_file,
+    writing,
+)
 from attnflow.runs.shards import PATTERN, Shard, describe, read_shard
 from attnflow.version import VERSION
 
@@ -23,7 +31,6 @@ FILE = "manifest.json"
 FORMAT = 2
 BEFORE = 1  # of versions up to 0.2: only the request had a checksum
 PACKAGES = ("numpy", "numba", "torch", "transformers", "tokenizers", "pyarrow")
-KEPT = "what is finished is kept: free some disk space, and run the same command again"
 
 
 def versions() -> dict[str, str]:
@@ -90,7 +97,7 @@ def start(folder: Path, source: str, request: Mapping[str, Any]) -> dict[str, An
         raise InputError(msg)
     plain = json.loads(json.dumps(request))
     manifest = {"format": FORMAT, "source": source, "request": plain, "finished": None}
-    save(folder / FILE, _encoded(manifest))
+    write_file(folder / FILE, _encoded(manifest), GO_ON)
     return manifest
 
 
@@ -104,22 +111,13 @@ def finish(folder: Path, manifest: Mapping[str, Any], shards: Sequence[Shard]) -
     }
     content = _encoded({**manifest, "finished": finished})
     if (folder / FILE).read_bytes() != content:
-        save(folder / FILE, content)
+        write_file(folder / FILE, content, GO_ON)
 
 
 def create(folder: Path) -> None:
     """Create the folder of a run, unless it exists."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-
-
-def save(path: Path, content: bytes) -> None:
-    """Write a file of a run, whole or not at all."""
-    try:
-        write_file(path, content)
-    except InputError as error:
-        msg = f"{error}; {KEPT}"
-        raise InputError(msg) from error.__cause__
 
 
 def _encoded(manifest: Mapping[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ import attnflow
 import talkers
 from attnflow.models.loading import load_model
 from attnflow.views.explorer.generation import FORMAT, generation_document
-from attnflow.views.explorer.plain import plain_page
+from attnflow.views.explorer.render import plain_page
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
 from attnflow.views.wording.answers import conclude
@@ -89,7 +89,9 @@ def test_an_answer_that_was_cut_says_so(tab, model, tmp_path):
     tab.goto(found.explore().save(tmp_path / "cut.html").as_uri())
     tab.wait_for_selector(".word")
     assert tab.inner_text("#answer-words").endswith("… (stopped at 4 tokens)")
-    assert "; scores are sums over layers of how much a token adds" in tab.inner_text("#answer-method")
+    assert "; scores are sums over layers of how much a token adds" in tab.inner_text(
+        "#answer-method"
+    )
 
 
 def test_without_javascript_parts_and_words_are_a_table(found):

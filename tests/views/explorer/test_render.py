@@ -79,3 +79,4 @@ def test_without_script_every_finding_names_its_method(classifier):
     plain = page[page.index("<noscript>") : page.index("</noscript>")]
     for title in ("Relevance flow", "Raw attention", "Attention rollout", "Attention flow"):
         assert f"<li>{title}: " in plain
+    assert "<caption>Scores at layer " in plain

@@ -73,18 +73,16 @@ def test_time_runs_out_with_a_clear_answer(slow):
 
 
 def test_a_full_server_says_it_is_busy(slow):
-    app, started, _ = slow
-    with running(app(workers=1, waiting=0, seconds=3)) as url:
-        first = threading.Thread(
-            target=lambda: httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=120)
-        )
-        first.start()
-        assert started.wait(30)
+    app, started, ended = slow
+    with running(app(workers=1, waiting=0, seconds=300)) as url:
+        first = send(url, "explain", {"text": "slow"})
+        assert started.wait(60)
         answer = httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=120)
         assert error(answer) == (503, "busy")
         assert 1 <= int(answer.headers["retry-after"]) <= 60
         assert httpx.get(f"{url}/health").status_code == 200
-        first.join()
+        first.close()
+        assert ended.wait(60)
 
 
 async def stays():

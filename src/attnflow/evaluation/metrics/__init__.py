@@ -1,4 +1,4 @@
-"""Metrics of explanations, one file each."""
+"""Metrics of explanations."""
 
 from attnflow.evaluation.metrics.metric import METRICS, Case, Metric
 

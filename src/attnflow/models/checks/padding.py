@@ -82,14 +82,15 @@ def batchable(
     """
     if len(inputs) < 2:
         return True
-    longest = max(inputs, key=len)
+    by_length = lambda each: len(each.names)  # noqa: E731
+    longest = max(inputs, key=by_length)
     sizes = {tuple(len(values) for values in _lists(tokens)) for tokens in inputs}
     sample = [
         shorten(longest, SAMPLE),
         shorten(longest, SAMPLE if len(sizes) == 1 else SAMPLE // 2),
     ]
     if len(sizes) > 1 and len(sample[0]) == len(sample[1]):
-        sample = [longest, min(inputs, key=len)]  # too short to be cut
+        sample = [longest, min(inputs, key=by_length)]  # too short to be cut
     return once(
         network, ("together", len(sizes) > 1, padding), lambda: same_together(outcomes, sample)
     )

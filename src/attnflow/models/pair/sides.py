@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ from attnflow.models.capture.relevance import Relevance
 from attnflow.models.capture.spec import Site
 from attnflow.models.capture.towards import ItemRelevance, read_relevance
 from attnflow.models.capture.windows import sees_ahead
-from attnflow.records import Activations, Array, AttentionBlock, NotKept, Relevances
+from attnflow.records import Activations, AttentionBlock, NotKept, Relevances
 
 Sizes = tuple[int, int]  # of the source or encoder, and of the target or decoder
 
@@ -41,6 +42,12 @@ class AttentionStep:
     queries: range
     keys: range
     size: int
+
+    @cached_property
+    def block(self) -> tuple[Any, ...]:
+        """The index of what is between queries and keys among all positions."""
+        first, last = self.queries, self.keys
+        return ..., slice(first.start, first.stop), slice(last.start, last.stop)
 
     @property
     def carried(self) -> tuple[int, ...]:
@@ -55,8 +62,7 @@ class AttentionStep:
     def place(self, block: Tensor) -> Tensor:
         """What is between queries and keys, ``[…, query, key]``, among zeros."""
         whole = block.new_zeros(*block.shape[:-2], self.size, self.size)
-        first, last = self.queries, self.keys
-        whole[..., first.start : first.stop, last.start : last.stop] = block
+        whole[self.block] = block
         return whole
 
     def place_attention(self, attention: Tensor | NotKept) -> Tensor | NotKept:
@@ -88,11 +94,6 @@ class AttentionStep:
     def first(self, block: Tensor) -> Tensor:
         """What is between queries and keys, without the padding after them."""
         return block[..., : len(self.queries), : len(self.keys)]
-
-    def cut(self, whole: Array) -> Array:
-        """What was placed."""
-        first, last = self.queries, self.keys
-        return whole[..., first.start : first.stop, last.start : last.stop]
 
 
 def make_steps(sizes: Sizes, depths: Sizes) -> list[AttentionStep]:
@@ -246,7 +247,7 @@ def add_zeroed(
     first carries all positions along.
     """
     steps = steps_of(seen)
-    maps = [step.cut(each) for step, each in zip(steps, seen.attention, strict=True)]
+    maps = [each[step.block] for step, each in zip(steps, seen.attention, strict=True)]
     starts = [0, *seen.steps[:-1]]
     layers = list(zip(starts, seen.steps, strict=True))
     found = measure([maps[first:last] for first, last in layers])

@@ -450,9 +450,9 @@ class TextModel(ModelAdapter):
         """Where the head predicts: the mask, the last token, a token with a label, or the start."""
         return decision(self, tokens)
 
-    def predicts_at(self, tokens: Tokens, position: int) -> bool:
-        """Whether it is the mask: where a masked language model predicts, nothing is blanked."""
-        return self.head is MASKED and position in masks_in(self, tokens)
+    def predicted(self, tokens: Tokens) -> frozenset[int]:
+        """The masks: where a masked language model predicts, nothing is blanked."""
+        return frozenset(masks_in(self, tokens) if self.head is MASKED else ())
 
     def states(self, tokens: Tokens, ids: str = "input_ids") -> Tensor | None:
         """The last states of one input where every position attends only to itself."""

@@ -11,7 +11,7 @@ from attnflow.records import Attribution, FloatArray
 from attnflow.records.words import word_groups
 from attnflow.views.colours import input_positions
 from attnflow.views.explorer.parts import (
-    describe_finding,
+    describe_findings,
     describe_method,
     describe_rule,
     first_key,
@@ -71,7 +71,7 @@ def attribution_view(of: Attribution) -> View:
         "sources": [],
         "traces": [],
         "blanked": [],
-        "findings": [describe_finding(found, of.layer, of.query)],
+        "findings": describe_findings([found], [(of.layer, of.query)]),
         "agreement": "",
         "notes": [
             *make_notes(of.warnings, len(of.pooled), of.tokens[of.query]),

@@ -6,25 +6,28 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from attnflow.errors import AttnflowError
-from attnflow.methods import METHODS
+from attnflow.evaluation.blanking_check import check_by_blanking
+from attnflow.methods import METHODS, Scores
 from attnflow.methods.relevance_flow import read_at
 from attnflow.pipeline.choice import Shown
 from attnflow.pipeline.knockouts import verified
 from attnflow.pipeline.request import AUTO
 from attnflow.pipeline.session import Check, Session
-from attnflow.records import FloatArray
+from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.version import VERSION
 from attnflow.views.colours import input_positions
-from attnflow.views.explorer.found import find_all, find_elsewhere, has_one_row
 from attnflow.views.explorer.parts import (
+    describe_findings,
     describe_method,
     describe_rule,
+    first_key,
     label_tokens,
     make_notes,
     method_id,
@@ -38,6 +41,7 @@ from attnflow.views.explorer.schema import (
     Blanked,
     Document,
     DrawnEdges,
+    FoundByMethod,
     HeadScores,
     MethodDescription,
     PackedScores,
@@ -46,8 +50,10 @@ from attnflow.views.explorer.schema import (
     pack,
 )
 from attnflow.views.explorer.traces import to_traces
+from attnflow.views.wording.findings import find, find_each, merged_scores
+from attnflow.views.wording.names import is_signed, method_info, name_of
 from attnflow.views.wording.numbers import as_sentence
-from attnflow.views.wording.summaries import BLANK_OUT
+from attnflow.views.wording.summaries import BLANK_OUT, summarize
 from attnflow.views.wording.traces import MOST
 
 
@@ -140,10 +146,15 @@ def make_view(
         if (_is_shown(shown, session) and session.size <= extent.most(METHODS[shown.method].cost))
         or (not METHODS[shown.method].reads_edges and _is_asked(shown, session))
     ]
-    by_head = [shown for shown in methods if can_show_heads(*shown)]
-    if extent.all_methods:  # a server adds the scores that the document lacks
-        by_head = [shown for shown in offered if can_show_heads(*shown)]
+    # A server adds the scores that the document lacks.
+    with_heads = offered if extent.all_methods else methods
+    by_head = [shown for shown in with_heads if can_show_heads(*shown)]
     found = find_all(session, methods, extent.blanks)
+    extents = {shown: _extent(*shown, layers, queries) for shown in methods}
+    scores = {
+        shown: shown.session.scores(shown.method, *places, check=check).values
+        for shown, places in extents.items()
+    }
     view: View = {
         "text": tokens.text,
         "answer": tokens.answer,
@@ -172,9 +183,7 @@ def make_view(
         "said": predictions(session.prediction),
         "said_at": None if session.prediction is None else session.prediction.position,
         "replacement": session.blanking.filler,
-        "scores": [
-            scores_of(*shown, *_extent(*shown, layers, queries), check) for shown in methods
-        ],
+        "scores": [_packed(*shown, *extents[shown], scores[shown], check) for shown in methods],
         "head_methods": [
             shown_id(*shown)
             for shown in by_head
@@ -199,7 +208,9 @@ def make_view(
     }
     for shown in methods:
         if _has_routes(shown):
-            view["traces"] += _traces(shown, found.key, view["sources"], extent, check)
+            at, queried = extents[shown]
+            top = scores[shown][at.index(session.depth), queried.index(query)]
+            view["traces"] += _traces(shown, top, found.key, view["sources"], extent, check)
     cheap = session.blanking.known or session.size <= extent.blanks
     if session.blanking.filler is not None and cheap:
         view["blanked"] = predict_blanked(session, _blanked_apart(session), check)
@@ -280,18 +291,23 @@ def _sources(session: Session) -> list[int]:
 
 
 def _traces(
-    shown: Shown, key: int, sources: Sequence[int], extent: Extent, check: Check | None
+    shown: Shown,
+    top: FloatArray,
+    key: int,
+    sources: Sequence[int],
+    extent: Extent,
+    check: Check | None,
 ) -> list[Trace]:
-    """How the scores of the first tokens came about; of a short text, those of all."""
+    """How the ``top`` layer's scores came about, of the first tokens or all of a short text."""
     session, method = shown
     layers, query = [session.depth], session.query
-    if not has_one_row(session, method):
+    one_row = has_one_row(session, method)
+    if not one_row:
         layers, sources = list(range(1, session.depth + 1)), ()
-    ranking = np.abs(session.scores(method, [session.depth], [query]).values[0, 0])
-    pairs = traced_pairs(ranking, layers, extent.pairs, key)
+    pairs = traced_pairs(np.abs(top), layers, extent.pairs, key)
     places = [(layer, token) for layer, token in pairs if token not in sources]
     traces = session.traces(method, query, places, check) if places else []
-    if has_one_row(session, method):
+    if one_row:
         most = extent.verified
         traces = [*verified(session, traces[:most]), *traces[most:]]
     found = to_traces(traces, written_labels(session.tokens.names, session.tokens))
@@ -357,8 +373,20 @@ def scores_of(
     queries: Sequence[int],
     check: Check | None = None,
 ) -> PackedScores:
-    """PackedScores of chosen layers and positions, packed."""
+    """Scores of chosen layers and positions, packed."""
     scores = session.scores(method, layers, queries, check=check).values
+    return _packed(session, method, layers, queries, scores, check)
+
+
+def _packed(
+    session: Session,
+    method: str,
+    layers: Sequence[int],
+    queries: Sequence[int],
+    scores: FloatArray,
+    check: Check | None,
+) -> PackedScores:
+    """These scores, packed, with those of words and what they say."""
     values = pack(scores)
     packed: PackedScores = {
         "method": shown_id(session, method),
@@ -378,7 +406,7 @@ def scores_of(
 def heads_of(
     session: Session, method: str, layers: Sequence[int], query: int, check: Check | None = None
 ) -> HeadScores:
-    """PackedScores of single heads, packed."""
+    """Scores of single heads, packed."""
 
     def scores(*, words: bool) -> Any:
         each = session.scores(method, layers, [query], words=words, each_head=True, check=check)
@@ -479,3 +507,93 @@ def traced_pairs(
     if len(layers) * len(order) <= most:
         return [(layer, at) for layer in reversed(layers) for at in order]
     return [(layers[-1], at) for at in order[: max(1, most // SHARE)]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What methods found: in words, which of them agree, and the token that is traced at first."""
+
+    findings: list[FoundByMethod]
+    agreement: str
+    unchecked: str
+    key: int
+
+
+def find_all(session: Session, methods: Sequence[Shown], blanks: int) -> Found:
+    """What these methods found where the configuration asks, compared with blanking if cheap.
+
+    Inputs of up to ``blanks`` tokens are, whatever it costs.
+    """
+    attributions = [of.attribution(method) for of, method in methods]
+    summary = summarize(session, attributions, blank=True, tokens=blanks)
+    order = summary.main.order
+    main = next(each for each in attributions if name_of(each) == summary.main.name)
+    if is_signed(main):  # what speaks against the answer may be what is asked for
+        sizes = np.abs(merged_scores(main))
+        order = tuple(sorted(order, key=lambda at: -sizes[at]))
+    if session.config.words:
+        order = tuple(session.groups[at][0] for at in order)
+    return Found(
+        describe_findings(summary.each, [(of.layer, session.query) for of in attributions]),
+        summary.agreement,
+        summary.unchecked,
+        first_key(order, session.tokens.names, session.tokens),
+    )
+
+
+def has_one_row(session: Session, method: str) -> bool:
+    """Whether a method has one row of scores, those of the output, and no layers."""
+    return not method_info(method, session.config.rule.name).layered
+
+
+def find_elsewhere(
+    session: Session,
+    method: str,
+    layers: Sequence[int],
+    queries: Sequence[int],
+    values: FloatArray,
+) -> list[FoundByMethod]:
+    """What a method found by its scores ``[layer, query, key]``.
+
+    Of many positions, every layer for the one that the session explains, and all at the last.
+    """
+    # What the model says without each word is used where it is known: this is asked for scores.
+    check = check_by_blanking(session, session.size) if session.blanking.known else None
+    if has_one_row(session, method):
+        only = find(session.attribution(method), None, check)
+        return describe_findings([only], [(session.depth, session.query)])
+    breaker = method_info(method, session.config.rule.name).tie_breaker
+    found = _attribution(session, method, layers, queries, values)
+    ties = None
+    if breaker:
+        seconds = session.scores(breaker, layers, queries).values
+        ties = _attribution(session, breaker, layers, queries, seconds)
+    own, depth = session.query, session.depth
+    places = [
+        (layer, query)
+        for layer, query in product(layers, queries)
+        if len(queries) == 1 or query == own or layer == depth
+    ]
+    answer = check if (found.layer, found.query) == (depth, own) else None
+    return describe_findings(find_each(found, ties, places, answer), places)
+
+
+def _attribution(
+    session: Session,
+    method: str,
+    layers: Sequence[int],
+    queries: Sequence[int],
+    values: FloatArray,
+) -> Attribution:
+    """Scores of these layers and positions, explaining the session's where it is one of them."""
+    rising = tuple(sorted(set(layers)))
+    return session.make_attribution(
+        Scores(values[[layers.index(layer) for layer in rising]]),
+        None,
+        layers=rising,
+        queries=tuple(queries),
+        layer=rising[-1],
+        query=session.query if session.query in queries else queries[0],
+        method=method,
+        options=session.describe(method),
+    )

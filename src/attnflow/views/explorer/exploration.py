@@ -16,8 +16,7 @@ from attnflow.views.explorer.citations import citations_document
 from attnflow.views.explorer.document import STANDALONE, first_method, make_document, make_view
 from attnflow.views.explorer.generation import generation_document
 from attnflow.views.explorer.notebook import draw_picture, to_bundle
-from attnflow.views.explorer.plain import AnyDocument
-from attnflow.views.explorer.render import height_of, render, save
+from attnflow.views.explorer.render import AnyDocument, height_of, render, save
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,18 +75,23 @@ def describe_rule(name: str) -> Rule:
     return {"name": name, "title": rule_title(name)}
 
 
-def describe_finding(found: Finding, layer: int, query: int) -> FoundByMethod:
-    """A finding as plain data."""
-    return {
-        "method": found.name.replace(" ", "-"),
-        "layer": layer,
-        "query": query,
-        "parts": [{"text": part.text, "role": part.role} for part in found.parts],
-        "evidence": found.evidence,
-        "notes": [as_sentence(note) for note in found.notes],
-        "tied": found.tied,
-        "alternative": found.alternative,
-    }
+def describe_findings(
+    findings: Iterable[Finding], places: Iterable[tuple[int, int]]
+) -> list[FoundByMethod]:
+    """Findings at these layers and positions as plain data."""
+    return [
+        {
+            "method": found.name.replace(" ", "-"),
+            "layer": layer,
+            "query": query,
+            "parts": [{"text": part.text, "role": part.role} for part in found.parts],
+            "evidence": found.evidence,
+            "notes": [as_sentence(note) for note in found.notes],
+            "tied": found.tied,
+            "alternative": found.alternative,
+        }
+        for found, (layer, query) in zip(findings, places, strict=True)
+    ]
 
 
 def first_key(order: Sequence[int], tokens: Sequence[str], of: Tokens | Attribution) -> int:

@@ -13,7 +13,7 @@ from attnflow.records.knockout import Edges
 from attnflow.views.explorer.parts import method_id, predictions, written_labels
 from attnflow.views.explorer.schema import KnockedOut, Trace
 from attnflow.views.wording.numbers import as_sentence
-from attnflow.views.wording.traces import carrying, main_edges, trace_names, trace_sentence
+from attnflow.views.wording.traces import Told, tell
 
 MOST_EDGES = 1500  # more would blur a graph of 512 tokens
 MOST_ROUTES = 12
@@ -53,16 +53,16 @@ def to_traces(traces: Sequence[FlowTrace], labels: Sequence[str]) -> list[Trace]
         return []
     first = traces[0]
     name = method_id(first.method, str(first.options.get("edges", "attention")))
-    names = trace_names(labels)
-    return [_to_trace(each, name, trace_sentence(each, names)) for each in traces]
+    return [
+        _to_trace(each, name, told) for each, told in zip(traces, tell(traces, labels), strict=True)
+    ]
 
 
-def _to_trace(trace: FlowTrace, name: str, sentence: str) -> Trace:
+def _to_trace(trace: FlowTrace, name: str, told: Told) -> Trace:
     everything = trace.edges > NEGLIGIBLE * abs(trace.value)
-    steps, queries, keys = np.nonzero(carrying(trace) if trace.carries_from else everything)
+    steps, queries, keys = np.nonzero(everything if told.carrying is None else told.carrying)
     amounts = trace.edges[steps, queries, keys]
     strongest = np.argsort(-amounts, kind="stable")[:MOST_EDGES]
-    cut = main_edges(trace.cut) if trace.carries_from else trace.cut
     found: Trace = {
         "method": name,
         "layer": trace.layer,
@@ -75,14 +75,14 @@ def _to_trace(trace: FlowTrace, name: str, sentence: str) -> Trace:
             [int(steps[i]) + 1, int(queries[i]), int(keys[i]), tidy(amounts[i])] for i in strongest
         ],
         "all_edges": int(np.count_nonzero(everything)),
-        "cut": [[edge.layer, edge.query, edge.key, tidy(edge.capacity)] for edge in cut],
+        "cut": [[edge.layer, edge.query, edge.key, tidy(edge.capacity)] for edge in told.cut],
         "all_cut": len(trace.cut),
         "routes": [
             {"positions": list(route.positions), "amount": tidy(route.amount)}
             for route in trace.routes[:MOST_ROUTES]
         ],
         "all_routes": len(trace.routes),
-        "sentence": sentence,
+        "sentence": told.sentence,
     }
     if trace.knockout is not None:
         found["verified"] = as_sentence(trace.knockout.summary)

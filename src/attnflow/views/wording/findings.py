@@ -92,13 +92,12 @@ def rank(attribution: Attribution, ties: Attribution | None = None) -> list[int]
     Scores that differ by rounding alone are equal: such tokens are in the order of ``ties``, the
     scores of another method, and then in that of the text.
     """
-    return _rank(_places(attribution), round_scores(merged_scores(attribution)), ties)
+    scores = merged_scores(attribution)
+    seconds = np.zeros_like(scores) if ties is None else merged_scores(ties)
+    return _rank(_places(attribution), *round_scores(np.stack([scores, seconds])))
 
 
-def _rank(places: Sequence[int], values: FloatArray, ties: Attribution | None) -> list[int]:
-    seconds = np.zeros_like(values)
-    if ties is not None and len({values[at] for at in places}) < len(places):
-        seconds = round_scores(merged_scores(ties))
+def _rank(places: Sequence[int], values: FloatArray, seconds: FloatArray) -> list[int]:
     return sorted(places, key=lambda at: (-values[at], -seconds[at], at))
 
 
@@ -133,20 +132,59 @@ def find(
     attribution: Attribution,
     ties: Attribution | None = None,
     check: BlankingCheck | None = None,
-    common: Common | None = None,
 ) -> Finding:
     """What an attribution says.
 
     ``ties`` is another of the same tokens, which orders ties; ``check`` what blanking says of the
-    answer: without it, no word is claimed to speak for the answer or against it. ``common`` saves
-    work where one attribution has many layers and positions.
+    answer: without it, no word is claimed to speak for the answer or against it.
     """
-    common = common or Common.of(attribution, ties)
-    info = common.info
+    common, scores = Common.of(attribution, ties), merged_scores(attribution)
+    seconds = np.zeros_like(scores) if ties is None else merged_scores(ties)
+    rounded = round_scores(np.stack([scores, seconds]))
+    return _find(attribution, check, common, scores, rounded)
+
+
+def find_each(
+    attribution: Attribution,
+    ties: Attribution | None,
+    places: Sequence[tuple[int, int]],
+    check: BlankingCheck | None = None,
+) -> list[Finding]:
+    """What an attribution says at each of these layers and positions.
+
+    ``check`` is of the layer and the position that it explains.
+    """
+    common = Common.of(attribution, ties)
+    scores = _rows(attribution, places)
+    seconds = np.zeros_like(scores) if ties is None else _rows(ties, places)
+    rounded = round_scores(np.stack([scores, seconds], axis=1))
+    own, found = (attribution.layer, attribution.query), []
+    for at, (layer, query) in enumerate(places):
+        of = attribution.at(layer, None if query == own[1] else query)
+        known = check if (layer, query) == own else None
+        found.append(_find(of, known, common, scores[at], rounded[at]))
+    return found
+
+
+def _rows(of: Attribution, places: Sequence[tuple[int, int]]) -> FloatArray:
+    """One score per token for each of these layers and positions, heads averaged."""
+    layers = [of.layers.index(layer) for layer, _ in places]
+    queries = [of.queries.index(query) for _, query in places]
+    rows: FloatArray = of.scores[layers, ..., queries, :]
+    return rows if rows.ndim == 2 else rows.mean(1)
+
+
+def _find(
+    attribution: Attribution,
+    check: BlankingCheck | None,
+    common: Common,
+    scores: FloatArray,
+    both: FloatArray,
+) -> Finding:
+    """What one row of scores says; ``both`` are these, rounded, and those that order ties."""
+    info, rounded = common.info, both[0]
     own = None if attribution.pooled or not (info.layered or info.traced) else attribution.query
-    scores = merged_scores(attribution)
-    rounded = round_scores(scores)
-    everything = _rank(common.places, rounded, ties)
+    everything = _rank(common.places, *both)
     # The residual connection favours the position that is explained, whatever it says.
     order = [at for at in everything if at != own] or everything
     tied = sum(rounded[at] == rounded[order[0]] for at in order) if scores[order[0]] > 0 else 1

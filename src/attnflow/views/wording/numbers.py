@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 SMALLEST = 1e-6  # a number that stands alone is written out down to this
 SMALLEST_LISTED = 1e-4  # one among others, in their unit
@@ -24,6 +25,11 @@ def number(value: float, *, ratio: bool = False) -> str:
         power = power_for(abs(value))
         return f"{_plain(value / 10.0**power)}{times} {unit(power)}"
     return _plain(value) + times
+
+
+def numbers(values: Iterable[float]) -> list[str]:
+    """Several, each as one that stands alone."""
+    return [number(value) for value in values]
 
 
 def listed(value: float, power: int = 0, *, ratio: bool = False) -> str:

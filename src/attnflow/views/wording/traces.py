@@ -41,6 +41,25 @@ def trace_names(tokens: Sequence[str]) -> list[str]:
     return [f"“{name}”" for name in distinct_labels(tokens, LONGEST)]
 
 
+class Told(NamedTuple):
+    """What is shown of a trace: a sentence, and of a flow of relevance only the main edges."""
+
+    sentence: str
+    carrying: npt.NDArray[np.bool_] | None
+    cut: Sequence[Edge]
+
+
+def tell(traces: Sequence[FlowTrace], tokens: Sequence[str]) -> list[Told]:
+    """What is shown of traces of one input, with what its tokens are called."""
+    names = trace_names(tokens)
+    return [
+        Told(trace_sentence(each, names), carrying(each), main_edges(each.cut))
+        if each.carries_from
+        else Told(trace_sentence(each, names), None, each.cut)
+        for each in traces
+    ]
+
+
 def trace_sentence(trace: FlowTrace, names: Sequence[str] = ()) -> str:
     """What a trace comes to: the ways that carry it, and where it is narrow.
 

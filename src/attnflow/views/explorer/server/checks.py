@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from attnflow.errors import InputError, ModelError
 from attnflow.methods import METHODS, Method, find_edge_method, find_trace
+from attnflow.methods.erasing import removable
 from attnflow.pipeline.request import check_amounts, check_single_heads, starts_at_target
 from attnflow.pipeline.request import check_layers as check_amount_layers
 from attnflow.pipeline.session import check_output_alone
@@ -116,7 +117,7 @@ def check_blankable(of: RequestedInput, sets: Sequence[Sequence[int]]) -> None:
     if adapter.has_grid:
         return
     nowhere = -1  # the explained position, which may be excluded, is not known yet
-    able = [at for at in adapter.blankable(tokens, nowhere) if not adapter.predicts_at(tokens, at)]
+    able = removable(adapter, tokens, adapter.blankable(tokens, nowhere))
     for positions in sets:
         refused = sorted(set(positions) - set(able))
         if refused:

@@ -142,7 +142,7 @@ def answer(body: requests.AnswerRequest) -> Task:
 
 @router.post("/scores", response_model=PackedScores)
 def scores(body: requests.ScoresRequest) -> Task:
-    """PackedScores of a position that the document left out."""
+    """Scores of a position that the document left out."""
 
     def work(session: Session, _: str | None, job: Job) -> PackedScores:
         return scores_of(session, body.method, body.layers, [body.query], job.check)
@@ -152,7 +152,7 @@ def scores(body: requests.ScoresRequest) -> Task:
 
 @router.post("/heads", response_model=HeadScores)
 def heads(body: requests.HeadsRequest) -> Task:
-    """PackedScores of single heads on top of the merged layers below."""
+    """Scores of single heads on top of the merged layers below."""
 
     def work(session: Session, _: str | None, job: Job) -> HeadScores:
         check_heads_work(body.method, session.heads, len(session.maps), session.size)
