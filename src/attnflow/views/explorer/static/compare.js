@@ -19,19 +19,19 @@ function ofMethods(panes) {
   const [pane] = panes;
   const values = panes.map((each) => unitScores(each, rowOf(each)));
   const shares = values.map(sharesOfAll);
-  const ordinary = pane.units.map(({ tokens }) => tokens.some((at) => isOrdinary(pane, at)));
+  const ordinary = pane.units.map(({ tokens }) => tokens.some((at) => inText(pane, at)));
   const gaps = shares[0].map((share, at) => (ordinary[at] ? Math.abs(share - shares[1][at]) : -1));
   const at = gaps.indexOf(Math.max(...gaps));
-  const [one, two] = panes.map((each, i) => `${percent(shares[i][at])} by ${nameOf(each)}`);
+  const [one, two] = panes.map((each, i) => `${percent(shares[i][at])} by ${methodName(each)}`);
   const { changes } = changesOf(pane);
   const first = `They differ most on ${quote(pane.units[at].name)}: ${one}, ${two}.`;
   return [first, sayChange(pane, changes[at]), saySupport(panes, values, changes)];
 }
 
 // Words are compared: how much special tokens take is a matter of each method.
-const isOrdinary = ({ view }, at) => view.data.ordinary.includes(at);
+const inText = ({ view }, at) => view.data.ordinary.includes(at);
 
-const nameOf = ({ method }) => inSentence(method.label);
+const methodName = ({ method }) => inSentence(method.label);
 
 function sayChange({ view }, change) {
   if (change === undefined) return "";
@@ -51,7 +51,7 @@ function saySupport(panes, values, changes) {
     ),
   );
   const best = rank[1] > rank[0] ? 1 : 0;
-  const [a, b] = [panes[best], panes[1 - best]].map(nameOf);
+  const [a, b] = [panes[best], panes[1 - best]].map(methodName);
   const [high, low] = [rank[best], rank[1 - best]].map(rho);
   return rank[best] - rank[1 - best] > CLEAR && rank[best] > 0
     ? `Taking out every word in turn supports ${a} (ρ ${high}) more than ${b} (ρ ${low}).`
@@ -99,7 +99,8 @@ function sayWhich(panes, pairs, labels) {
     return "Without any one of the words that differ, its own answer changes by less than a point.";
   }
   const where = ["first", "second"][most.side];
-  const change = `P(${most.pane.view.answer}) of the ${where} changes by ${points(most.change)} points`;
+  const about = `P(${most.pane.view.answer}) of the ${where}`;
+  const change = `${about} changes by ${points(most.change)} points`;
   return `Of these, ${quote(most.word)} matters most: without it ${change}.`;
 }
 

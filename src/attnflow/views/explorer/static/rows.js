@@ -103,7 +103,8 @@ const unitName = ({ words }) => (words ? "Word" : "Token");
 function removalNote({ words, view }) {
   const pieces = !words && view.data.words?.groups.some((group) => group.length > 1);
   const whole = pieces ? " With “Words”, whole words are taken out." : "";
-  const change = `Δ P: how P(${isolate(view.answer)}) changes without the ${words ? "word" : "token"}`;
+  const about = `P(${isolate(view.answer)})`;
+  const change = `Δ P: how ${about} changes without the ${words ? "word" : "token"}`;
   return `${change}; orange speaks for it (P falls), blue against.${whole}`;
 }
 
