@@ -39,18 +39,6 @@ def faded(page):
     )
 
 
-def stopwatch(page):
-    """CPU seconds of the page's own thread so far: unlike a clock, the same beside other work."""
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-
-    def seconds():
-        metrics = session.send("Performance.getMetrics")["metrics"]
-        return next(each["value"] for each in metrics if each["name"] == "ThreadTime")
-
-    return seconds
-
-
 def slide(page, name, value):
     page.eval_on_selector(
         f"#{name}", "(e, v) => { e.value = v; e.dispatchEvent(new Event('input')); }", value

@@ -22,7 +22,7 @@ def running(app, limits=None, port=0):
     server = make_server(app, "127.0.0.1", port, limits or Limits())
     thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
     thread.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not server.started:
         assert time.monotonic() < deadline, "the server did not start"
         time.sleep(0.02)
@@ -53,7 +53,7 @@ def free_port():
 
 def wait_until_it_answers(url):
     """Wait for a server in a process of its own."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         try:
             assert httpx.get(f"{url}/health", timeout=60).json()["status"] == "ok"

@@ -1,4 +1,4 @@
-"""A rule and a method of one's own: registered in one place, they work everywhere by name."""
+"""Rules, methods, metrics and figures of one's own: registered once, they work by name."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import attention as some
 import attnflow
 import oracle
 import tiny
-from attnflow import EDGE_RULES, METHODS, EdgeRule, Method, Scores
+from attnflow import EDGE_RULES, METHODS, METRICS, EdgeRule, Method, Metric, Scores
 from attnflow.cli.app import run
 from attnflow.errors import InputError
 from attnflow.methods.maps import select
@@ -18,6 +18,7 @@ from attnflow.models.loading import load_model
 from attnflow.records import FlowTrace
 from attnflow.records.arrays import to_numpy
 from attnflow.views.colours import colour_of
+from attnflow.views.kinds import KINDS, Kind
 
 TEXT = "the keys to the cabinet"
 VERBS = ("--model", "verbs")
@@ -339,3 +340,59 @@ def test_a_method_of_ones_own_has_a_colour_of_its_own():
     finally:
         for number in range(7):
             METHODS.unregister(f"own-{number}")
+
+
+def test_runs_know_both(family, tmp_path):
+    found = attnflow.explain(TEXT, "verbs", edges="dummy-edges", method="dummy")
+    own = {"methods": "dummy", "edges": "dummy-edges"}
+    (made,) = attnflow.run([TEXT], tmp_path / "run", "verbs", **own)
+    assert (made.method, made.options["edges"]) == ("dummy", "dummy-edges")
+    np.testing.assert_array_equal(made.values, found.values)
+
+
+@pytest.fixture
+def metric():
+    """A dummy metric, there for one test."""
+    METRICS.register(Metric("dummy", "Dummy metric", lambda case: float(case.size), higher=True))
+    yield "dummy"
+    METRICS.unregister("dummy")
+
+
+def test_evaluations_know_a_metric(metric, tmp_path, capsys):
+    found = attnflow.evaluate([TEXT], "verbs", methods="rollout", metrics=metric)
+    (column,) = found.columns
+    assert column.metric == metric
+    np.testing.assert_array_equal(found.values, 5.0)  # words: what can be removed
+    rows, saved = tmp_path / "texts.txt", tmp_path / "result.json"
+    rows.write_text(f"{TEXT}\n")
+    arguments = ["evaluate", str(rows), *VERBS, "--method", "rollout", "--metric", metric]
+    assert run([*arguments, "--result", str(saved)]) == 0
+    assert "Dummy metric" in capsys.readouterr().out
+    again = attnflow.Evaluation.load(saved)
+    np.testing.assert_array_equal(again.values, found.values)
+
+
+@pytest.fixture
+def kind():
+    """A dummy kind of figure, there for one test."""
+
+    def draw(ax, attribution, theme, *, values=False):
+        ax.plot(attribution.values, "o")
+        ax.set_title(f"{attribution.method}, values={values}")
+
+    KINDS.register(Kind("dummy", draw, lambda attribution, **_: (3.0, 2.0)))
+    yield "dummy"
+    KINDS.unregister("dummy")
+
+
+def test_figures_know_a_kind(kind, tmp_path, capsys):
+    found = attnflow.explain(TEXT, "verbs", method="rollout")
+    drawn = found.figure(kind, values=True)
+    assert drawn.get_title() == "rollout, values=True"
+    np.testing.assert_array_equal(drawn.lines[0].get_ydata(), found.values)
+    file = tmp_path / "figure.svg"
+    arguments = ["figure", kind, TEXT, *VERBS, "--method", "rollout", "--values"]
+    assert run([*arguments, "-o", str(file)]) == 0
+    assert file.stat().st_size
+    assert run(["figure", "nothing", TEXT, *VERBS, "-o", str(file), "--force"]) == 2
+    assert kind in capsys.readouterr().err

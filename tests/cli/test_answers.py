@@ -206,14 +206,16 @@ def test_a_chat_that_can_t_be_read_is_not_said_to_be_broken(run, talker, tmp_pat
 
 def test_a_part_that_is_no_piece_of_the_chat_is_named(run, talker, files):
     (files / "is.txt").write_text("is")
+    (files / "blank.txt").write_text(" \n")
     for name, message in (
+        ("blank", "blank.txt is empty"),
         ("keys", "does not occur in any message of"),
         ("is", "occurs 2 times in"),
     ):
         asked = ("--chat", files / "chat.json", "--part", f"{name}={files / f'{name}.txt'}")
         ran = run("explain", *asked, "-m", "no-such-model", "--generate", 2)
         assert ran.code == 2
-        assert f"--part {name}=…" in ran.err
+        assert f"--part {name}=" in ran.err
         assert message in ran.err.replace("\n", " ")
 
 

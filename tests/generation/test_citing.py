@@ -231,8 +231,8 @@ def test_citations_as_markdown():
 
 def test_citations_in_a_sentence():
     assert cited.record().summary == (
-        "2 of 4 sentences rest on “mill” (2), “guide” (1) and “<b>menu</b>” (1); 1 on its sources "
-        "together, and on no single one; 1 on no source"
+        "2 of 4 sentences rest on sources (“mill”: 2, “guide”: 1, “<b>menu</b>”: 1); 1 on its "
+        "sources together, and on no single one; 1 on no source"
     )
     bare = CitedSentence((0, 3), -1.0, 0.1), CitedSentence((3, 6), -1.0, 0.1)
     none = cited.record(answer="A. B. ", sentences=bare)

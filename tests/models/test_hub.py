@@ -23,34 +23,31 @@ from attnflow.models import locating
 from attnflow.models.loading import LoadOptions, load_model
 
 PROGRAM = """
-import sys, time
+import sys
 from attnflow.models.loading import load_model
 from attnflow.errors import ModelError
 import transformers
 transformers.AutoConfig
-start = time.monotonic()
 try:
     load_model(sys.argv[1])
 except ModelError as error:
     print(error)
-print(time.monotonic() - start)
 """
 
 
-def ask(name: str, folder, **settings: str) -> tuple[str, float]:
-    """The error that a name ends in, and the seconds it took."""
+def ask(name: str, folder, **settings: str) -> str:
+    """The error that a name ends in."""
     environment = {**os.environ, "HF_HOME": str(folder), "HF_HUB_OFFLINE": "0", **settings}
     command = [sys.executable, "-c", PROGRAM, name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    message, seconds = done.stdout.strip().rsplit("\n", 1)
-    return message, float(seconds)
+    return done.stdout.strip()
 
 
 @pytest.fixture
-def silent() -> Iterator[str]:
-    """A server that takes connections and never answers."""
+def silent() -> Iterator[tuple[str, socket.socket]]:
+    """A server that never answers those who connect, and wait in a queue."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", server
 
 
 @contextmanager
@@ -88,31 +85,35 @@ def empty() -> Iterator[tuple[str, list[str]]]:
         yield hub
 
 
-def test_a_hub_that_does_not_answer_is_one_line_within_five_seconds(silent, tmp_path):
-    message, seconds = ask("someone/model", tmp_path, HF_ENDPOINT=silent)
+def test_a_hub_that_does_not_answer_is_one_line_and_asked_once(silent, tmp_path):
+    address, server = silent
+    message = ask("someone/model", tmp_path, HF_ENDPOINT=address)
     assert "'someone/model' is not a folder here; the hub can't be reached" in message
     assert "\n" not in message
-    # Idle machines need 3.1 s; the limit of the request is what is tested, not the machine.
-    assert seconds < 15
+    server.setblocking(False)
+    server.accept()[0].close()
+    with pytest.raises(BlockingIOError):  # transformers would try again and again
+        server.accept()
+    assert locating.SECONDS < 5
 
 
 def test_a_gateway_that_reaches_no_hub_is_asked_once(tmp_path):
     with serve(503) as (address, asked):
-        message, _ = ask("someone/model", tmp_path, HF_ENDPOINT=address)
+        message = ask("someone/model", tmp_path, HF_ENDPOINT=address)
     assert "'someone/model' is not a folder here; the hub can't be reached" in message
     assert asked == ["/"]
 
 
 def test_a_switched_off_hub_is_never_asked(empty, tmp_path):
     address, asked = empty
-    message, _ = ask("someone/model", tmp_path, HF_ENDPOINT=address, HF_HUB_OFFLINE="1")
+    message = ask("someone/model", tmp_path, HF_ENDPOINT=address, HF_HUB_OFFLINE="1")
     assert "the hub is switched off (HF_HUB_OFFLINE)" in message
     assert asked == []
 
 
 def test_a_revision_in_the_name_reaches_the_hub(empty, tmp_path):
     address, asked = empty
-    message, _ = ask("someone/model@v1.2", tmp_path, HF_ENDPOINT=address)
+    message = ask("someone/model@v1.2", tmp_path, HF_ENDPOINT=address)
     assert "'someone/model' is not a folder here, and not a model on the hub" in message
     assert any("/someone/model/resolve/v1.2/config.json" in path for path in asked)
 

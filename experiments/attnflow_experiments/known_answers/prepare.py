@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import os
 import random
+import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from attnflow.cli.app import run
 from attnflow.io.files import write_atomically
@@ -87,6 +90,32 @@ def small_decoder(folder: Path, tokenizer: Path) -> Path:
         words.save_pretrained(folder)
         LlamaModel(config).save_pretrained(folder)
     return folder
+
+
+def unpacked(folder: Path, base: Path) -> Path:
+    """A language model of a GGUF file as a folder, which is opened in a tenth of the time; once."""
+    where, options = locate(str(base))
+    if not options:
+        return base
+    if not folder.exists():
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        part = folder.with_name(f"{folder.name}.{os.getpid()}")
+        AutoTokenizer.from_pretrained(where, **options).save_pretrained(part)
+        network = AutoModelForCausalLM.from_pretrained(where, **options)
+        save_plain(network, part)
+        try:
+            part.rename(folder)
+        except OSError:  # another process was first
+            shutil.rmtree(part)
+    return folder
+
+
+def save_plain(network: Any, folder: Path) -> None:
+    """Save a network whose weights came from a GGUF file, and are no longer quantized."""
+    network.hf_quantizer, network.is_quantized = None, False
+    vars(network.config).pop("quantization_config", None)
+    network.save_pretrained(folder)
 
 
 def trained(out: Path, data: Path, base: Path, *options: str) -> Path:

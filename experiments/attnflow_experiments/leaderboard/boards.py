@@ -81,6 +81,13 @@ def make_boards(models: Models, seed: int) -> dict[str, Board]:
             plain(cases.subjects),
             300,
         ),
+        "sentiment": Board(
+            "Sentiment: the shipped model on SST-2",
+            "development sentences of SST-2 of at least six words",
+            lambda: "sentiment",
+            plain(cases.reviews),
+            300,
+        ),
         "sst2": Board(
             "Sentiment: MiniLM on SST-2",
             "development sentences of SST-2 of at least six words",

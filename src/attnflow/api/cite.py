@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 
 from attnflow.api.explain import listed
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attnflow.models.loading import Source
 
 P = ParamSpec("P")
+LENGTH = 200  # tokens of an answer where no number is given
 
 
 class Cites(Protocol[P]):
@@ -59,20 +60,24 @@ def cite(prompt: Any, model: Source = None, *, options: CiteOptions) -> Citation
         >>> print(found.markdown)  # doctest: +SKIP
     """
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import make_prompt
+    from attnflow.models.answers.prompts import make_prompt, written_elsewhere
     from attnflow.models.loading import load_model
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.citing import CitingConfig, cite
 
     items, single = listed(prompt)
+    texts: Sequence[str | None] = one_each("answer", options.answer, len(items))
+    if options.answer is None and options.generate is None:
+        items, texts = written_elsewhere(items)
+    length = LENGTH if options.generate is None else options.generate
     sampling = {} if options.sampling is None else options.sampling
     asked = [
         CitingConfig(
-            Writing(options.generate, text, sampling, options.seed, options.stream),
+            Writing(length, text, sampling, options.seed, options.stream),
             options.checks,
             options.least,
         )
-        for text in one_each("answer", options.answer, len(items))
+        for text in texts
     ]
     request = Request.of(options, progress=False, answer=None)
     answers = answers_of(load_model(model, device=options.device))

@@ -160,7 +160,7 @@ def answer_each(
 ) -> Iterator[Generation]:
     """One result per prompt and method; each is what it would be alone."""
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import make_prompt, split_answer
+    from attnflow.models.answers.prompts import make_prompt, written_elsewhere
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.generation import AnswerConfig, explain_by_each
 
@@ -168,9 +168,7 @@ def answer_each(
     sampling = {} if options.sampling is None else options.sampling
     texts = list(one_each("answer", options.answer, len(prompts)))
     if options.generate is None and options.answer is None:
-        # A chat that ends with an answer is one that was written elsewhere.
-        pairs = [split_answer(each) for each in prompts]
-        prompts, texts = [prompt for prompt, _ in pairs], [text for _, text in pairs]
+        prompts, texts = written_elsewhere(prompts)
     asked = [
         AnswerConfig(
             Writing(length, text, sampling, options.seed, options.stream),

@@ -186,7 +186,7 @@ def as_data(found: Generation) -> dict[str, Any]:
             for row, part in zip(found.table(), found.parts, strict=True)
         ],
         "part_scores": found.matrix("parts").tolist(),
-        "scores": found.matrix().tolist(),
+        "scores": None if found.scores is None else found.matrix().tolist(),
         "warnings": list(found.warnings),
         "options": dict(found.options),
     }
@@ -244,7 +244,11 @@ def _part(given: str) -> tuple[str, str]:
     if not (name.strip() and equals and file):
         msg = f"--part {given!r} must be a name and a file: --part manual=manual.txt"
         raise InputError(msg)
-    return name.strip(), _read(Path(file)).strip()
+    text = _read(Path(file)).strip()
+    if not text:
+        msg = f"--part {given}: {file} is empty; leave the part out"
+        raise InputError(msg)
+    return name.strip(), text
 
 
 def read_roles(given: Sequence[str]) -> dict[str, str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attnflow.cli import options as own
 from attnflow.cli.command import Given, command
 from attnflow.cli.errors import printable
@@ -17,30 +15,13 @@ from attnflow.errors import InputError
 from attnflow.options.tables import CiteOptions
 
 Markdown = Annotated[
-    bool,
-    typer.Option(
-        "--markdown",
-        help="Print Markdown, with a footnote for each citation.",
-        rich_help_panel="Output",
-    ),
+    bool, own.flag("--markdown", None, "Print Markdown, with a footnote for each citation.")
 ]
 Save = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        metavar="FILE",
-        help="Save the result as JSON, for Citations.load.",
-        rich_help_panel="Output",
-    ),
+    Path | None, own.flag("--save", "FILE", "Save the result as JSON, for Citations.load.")
 ]
 Html = Annotated[
-    Path | None,
-    typer.Option(
-        "--html",
-        metavar="FILE",
-        help="Save the answer beside its sources as one HTML file.",
-        rich_help_panel="Output",
-    ),
+    Path | None, own.flag("--html", "FILE", "Save the answer beside its sources as one HTML file.")
 ]
 
 

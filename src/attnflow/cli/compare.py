@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from attnflow.cli import options as own
 from attnflow.cli import running
 from attnflow.cli.command import Given, command, make_request
@@ -20,14 +18,7 @@ if TYPE_CHECKING:
     from attnflow.records import Attribution
 
 Top = Annotated[
-    int,
-    typer.Option(
-        "--top",
-        metavar="N",
-        min=1,
-        help="How many tokens to list, from the highest score down.",
-        rich_help_panel="Output",
-    ),
+    int, own.flag("--top", "N", "How many tokens to list, from the highest score down.", min=1)
 ]
 
 

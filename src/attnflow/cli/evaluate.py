@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from attnflow.cli import options as own
 from attnflow.cli.command import Given, command, parse_methods
 from attnflow.cli.streams import echo
@@ -20,41 +18,26 @@ if TYPE_CHECKING:
 _OUTPUT = "Output"
 
 Save = Annotated[
-    Path | None,
-    typer.Option(
-        "--result",
-        metavar="FILE",
-        help="Save every number as JSON, for Evaluation.load.",
-        rich_help_panel=_OUTPUT,
-    ),
+    Path | None, own.flag("--result", "FILE", "Save every number as JSON, for Evaluation.load.")
 ]
 Tables = Annotated[
     list[Path] | None,
-    typer.Option(
+    own.flag(
         "--table",
-        metavar="FILE",
-        help="Save the table as .csv, .json, .md or .tex; repeat for several.",
-        rich_help_panel=_OUTPUT,
+        "FILE",
+        "Save the table as .csv, .json, .md or .tex; repeat for several.",
         show_default=False,
     ),
 ]
 Curves = Annotated[
-    Path | None,
-    typer.Option(
-        "--curves",
-        metavar="FILE",
-        help="Draw the curves of deletion and insertion.",
-        rich_help_panel=_OUTPUT,
-    ),
+    Path | None, own.flag("--curves", "FILE", "Draw the curves of deletion and insertion.")
 ]
 Ranks = Annotated[
     Path | None,
-    typer.Option(
+    own.flag(
         "--ranks",
-        metavar="FILE",
-        help="Draw the mean ranks by the first metric, and which ranks do not differ "
-        "significantly.",
-        rich_help_panel=_OUTPUT,
+        "FILE",
+        "Draw the mean ranks by the first metric, and which ranks do not differ significantly.",
     ),
 ]
 

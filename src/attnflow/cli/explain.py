@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from attnflow.cli import options as own
 from attnflow.cli import running
 from attnflow.cli.command import Given, command, make_request
@@ -23,29 +21,20 @@ if TYPE_CHECKING:
 
 Save = Annotated[
     Path | None,
-    typer.Option(
+    own.flag(
         "--save",
-        metavar="FILE",
-        help="Save all scores as lines of JSON, for Attribution.load_all; answers, for "
+        "FILE",
+        "Save all scores as lines of JSON, for Attribution.load_all; answers, for "
         "Generation.load_all.",
-        rich_help_panel="Output",
     ),
 ]
 Html = Annotated[
     Path | None,
-    typer.Option(
-        "--html",
-        metavar="FILE",
-        help="Save the explorer's interactive view of the text as one HTML file.",
-        rich_help_panel="Output",
+    own.flag(
+        "--html", "FILE", "Save the explorer's interactive view of the text as one HTML file."
     ),
 ]
-Top = Annotated[
-    int,
-    typer.Option(
-        "--top", metavar="N", min=0, help="How many tokens to list.", rich_help_panel="Output"
-    ),
-]
+Top = Annotated[int, own.flag("--top", "N", "How many tokens to list.", min=0)]
 
 
 FEW = 20  # texts: of more, none is blanked out to check the methods

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from attnflow.cli import options as own
+
 _LOOK = "Look"
 
 
@@ -30,86 +32,71 @@ FigureKind = Annotated[
 ]
 Output = Annotated[
     Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="The file: .svg, .pdf or .png.",
-        rich_help_panel="Output",
-    ),
+    own.flag("--output -o", "FILE", "The file: .svg, .pdf or .png."),
 ]
 To = Annotated[
     str | None,
-    typer.Option(
-        "--to",
-        "-t",
-        metavar="TOKEN",
-        help="For graph: add the routes and the bottleneck of the flow from this token.",
-        rich_help_panel="Selection",
+    own.flag(
+        "--to -t",
+        "TOKEN",
+        "For graph: add the routes and the bottleneck of the flow from this token.",
+        panel="Selection",
     ),
 ]
 Candidates = Annotated[
     list[str] | None,
-    typer.Option(
+    own.flag(
         "--candidate",
-        metavar="TOKEN",
-        help="For pronouns: a token of the text to show; repeat for each.",
-        rich_help_panel="Selection",
+        "TOKEN",
+        "For pronouns: a token of the text to show; repeat for each.",
+        panel="Selection",
     ),
 ]
 Pronouns = Annotated[
     list[str] | None,
-    typer.Option(
+    own.flag(
         "--pronoun",
-        metavar="WORD",
-        help="For pronouns: a word whose probability is shown; repeat for each.",
-        rich_help_panel="Selection",
+        "WORD",
+        "For pronouns: a word whose probability is shown; repeat for each.",
+        panel="Selection",
         show_default="his, her",
     ),
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(
+    own.flag(
         "--threshold",
-        metavar="WEIGHT",
-        help="For graph: leave out edges below this.",
-        rich_help_panel=_LOOK,
+        "WEIGHT",
+        "For graph: leave out edges below this.",
+        panel=_LOOK,
         show_default="the strongest edges of each position",
     ),
 ]
-Values = Annotated[
-    bool, typer.Option("--values", help="Write the numbers into cells.", rich_help_panel=_LOOK)
-]
+Values = Annotated[bool, own.flag("--values", None, "Write the numbers into cells.", panel=_LOOK)]
 Relative = Annotated[
     bool,
-    typer.Option(
+    own.flag(
         "--relative",
-        help="Stretch colours over each layer (heatmap) or each row (generation).",
-        rich_help_panel=_LOOK,
+        None,
+        "Stretch colours over each layer (heatmap) or each row (generation).",
+        panel=_LOOK,
     ),
 ]
 Theme = Annotated[
     ThemeName,
-    typer.Option("--theme", metavar="light|dark", help="The colours.", rich_help_panel=_LOOK),
+    own.flag("--theme", "light|dark", "The colours.", panel=_LOOK),
 ]
 Width = Annotated[
     str | None,
-    typer.Option(
+    own.flag(
         "--width",
-        metavar="WIDTH",
-        help="The width: single or double (columns), 3.5in or 252pt. The font size stays the same.",
-        rich_help_panel=_LOOK,
+        "WIDTH",
+        "The width: single or double (columns), 3.5in or 252pt. The font size stays the same.",
+        panel=_LOOK,
         show_default="as wide as it needs",
     ),
 ]
 Dpi = Annotated[
     int,
-    typer.Option(
-        "--dpi",
-        min=20,
-        max=1200,
-        metavar="N",
-        help="The resolution of PNG files.",
-        rich_help_panel=_LOOK,
-    ),
+    own.flag("--dpi", "N", "The resolution of PNG files.", panel=_LOOK, min=20, max=1200),
 ]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from attnflow.cli import options as own
 from attnflow.cli import running
 from attnflow.cli.command import Given, command, make_request
@@ -31,9 +29,7 @@ _EDGES = "Edges"
 
 
 def _edges(name: str, metavar: str, about: str) -> Any:
-    return typer.Option(
-        name, metavar=metavar, help=about, rich_help_panel=_EDGES, show_default=False
-    )
+    return own.flag(name, metavar, about, panel=_EDGES, show_default=False)
 
 
 Hide = Annotated[
@@ -58,10 +54,11 @@ Head = Annotated[
 ]
 Own = Annotated[
     bool,
-    typer.Option(
+    own.flag(
         "--own",
-        help="Remove tokens' edges to themselves, too; the default for whole heads and layers.",
-        rich_help_panel=_EDGES,
+        None,
+        "Remove tokens' edges to themselves, too; the default for whole heads and layers.",
+        panel=_EDGES,
     ),
 ]
 Cut = Annotated[
@@ -75,32 +72,26 @@ RouteOf = Annotated[
 ]
 FlowMethod = Annotated[
     str,
-    typer.Option(
+    own.flag(
         "--method",
-        metavar="METHOD",
-        help="The method: {methods}.",
-        rich_help_panel=SELECTION,
+        "METHOD",
+        "The method: {methods}.",
+        panel=SELECTION,
         show_default="flow, on the edges that answer best",
     ),
 ]
 FlowEdges = Annotated[
     str,
-    typer.Option(
+    own.flag(
         "--edges",
-        metavar="RULE",
-        help="What the edges are made of: {edges}.",
-        rich_help_panel=SELECTION,
+        "RULE",
+        "What the edges are made of: {edges}.",
+        panel=SELECTION,
         show_default=OWN_OR_BEST,
     ),
 ]
 Save = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        metavar="FILE",
-        help="Save the result as JSON, for Knockout.load.",
-        rich_help_panel="Output",
-    ),
+    Path | None, own.flag("--save", "FILE", "Save the result as JSON, for Knockout.load.")
 ]
 
 

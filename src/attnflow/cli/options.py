@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from attnflow.options.option import INPUT
 
-_OUTPUT = "Output"
+OUTPUT = "Output"
+
+
+def flag(names: str, metavar: str | None, help: str, panel: str = OUTPUT, **more: Any) -> Any:
+    """An option by its names, such as ``"--file -f"``, in a group of the help page."""
+    return typer.Option(*names.split(), metavar=metavar, help=help, rich_help_panel=panel, **more)
+
 
 Texts = Annotated[
     list[str] | None,
@@ -28,79 +34,74 @@ OneText = Annotated[
     ),
 ]
 File = Annotated[
-    Path | None,
-    typer.Option(
-        "--file",
-        "-f",
-        metavar="FILE",
-        help="Read texts from a file, one per line.",
-        rich_help_panel=INPUT,
-    ),
+    Path | None, flag("--file -f", "FILE", "Read texts from a file, one per line.", panel=INPUT)
 ]
-_pair = typer.Option(
+_pair = flag(
     "--pair",
-    metavar="TEXT",
-    help="The second text, for models that read two as one input; repeat it for several texts.",
-    rich_help_panel=INPUT,
+    "TEXT",
+    "The second text, for models that read two as one input; repeat it for several texts.",
+    panel=INPUT,
     show_default=False,
 )
 Pair = Annotated[str | None, _pair]
 Pairs = Annotated[list[str] | None, _pair]
 Chat = Annotated[
     Path | None,
-    typer.Option(
+    flag(
         "--chat",
-        metavar="FILE",
-        help='The prompt as messages: JSON, [{"role": "user", "content": "…"}].',
-        rich_help_panel=INPUT,
+        "FILE",
+        'The prompt as messages: JSON, [{"role": "user", "content": "…"}].',
+        panel=INPUT,
         show_default=False,
     ),
 ]
 PromptParts = Annotated[
     list[str] | None,
-    typer.Option(
+    flag(
         "--part",
-        metavar="NAME=FILE",
-        help="A named part of the prompt: put before the text, or a piece of a message; "
-        "repeatable.",
-        rich_help_panel=INPUT,
+        "NAME=FILE",
+        "A named part of the prompt: put before the text, or a piece of a message; repeatable.",
+        panel=INPUT,
         show_default=False,
     ),
 ]
 PartRoles = Annotated[
     list[str] | None,
-    typer.Option(
+    flag(
         "--role",
-        metavar="NAME=ROLE",
-        help="What a part is to the answer: source, instructions or question; repeatable.",
-        rich_help_panel=INPUT,
+        "NAME=ROLE",
+        "What a part is to the answer: source, instructions or question; repeatable.",
+        panel=INPUT,
         show_default=False,
     ),
 ]
 Temperature = Annotated[
     float | None,
-    typer.Option(
+    flag(
         "--temperature",
-        help="Sample the answer's tokens at this temperature.",
-        rich_help_panel=INPUT,
+        None,
+        "Sample the answer's tokens at this temperature.",
+        panel=INPUT,
         show_default="the most likely token is taken each time",
     ),
 ]
 TopP = Annotated[
     float | None,
-    typer.Option(
+    flag(
         "--top-p",
-        help="Sample from the most likely tokens whose probabilities sum to this.",
-        rich_help_panel=INPUT,
+        None,
+        "Sample from the most likely tokens whose probabilities sum to this.",
+        panel=INPUT,
         show_default=False,
     ),
 ]
 TopK = Annotated[
     int | None,
-    typer.Option(
+    flag(
         "--top-k",
-        help="Sample from this many of the most likely tokens.",
-        rich_help_panel=INPUT,
+        None,
+        "Sample from this many of the most likely tokens.",
+        panel=INPUT,
         show_default=False,
     ),
 ]
@@ -123,32 +124,23 @@ def _load_plugins(modules: list[str] | None) -> list[str] | None:
 
 Plugins = Annotated[
     list[str] | None,
-    typer.Option(
+    flag(
         "--plugin",
-        metavar="MODULE",
-        help="Import a module or file that registers methods or edge rules; repeat for several.",
+        "MODULE",
+        "Import a module or file that registers methods or edge rules; repeat for several.",
+        panel=INPUT,
         callback=_load_plugins,
         is_eager=True,
-        rich_help_panel=INPUT,
         show_default=False,
     ),
 ]
-Json = Annotated[
-    bool,
-    typer.Option(
-        "--json", help="Print JSON and nothing else, one line per text.", rich_help_panel=_OUTPUT
-    ),
-]
+Json = Annotated[bool, flag("--json", None, "Print JSON and nothing else, one line per text.")]
 Verbose = Annotated[
     bool,
-    typer.Option(
-        "--verbose",
-        "-v",
-        help="Also print definitions of methods, legends, layers and rank correlations.",
-        rich_help_panel=_OUTPUT,
+    flag(
+        "--verbose -v",
+        None,
+        "Also print definitions of methods, legends, layers and rank correlations.",
     ),
 ]
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Overwrite files that exist.", rich_help_panel=_OUTPUT),
-]
+Force = Annotated[bool, flag("--force", None, "Overwrite files that exist.")]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from attnflow.cli import options as own
 from attnflow.cli import running
 from attnflow.cli.command import Given, command
@@ -16,12 +14,7 @@ from attnflow.options.tables import RoutesOptions
 if TYPE_CHECKING:
     from attnflow.records import FlowTrace
 
-Top = Annotated[
-    int,
-    typer.Option(
-        "--top", metavar="N", min=1, help="How many routes to list.", rich_help_panel="Output"
-    ),
-]
+Top = Annotated[int, own.flag("--top", "N", "How many routes to list.", min=1)]
 
 
 @command(RoutesOptions)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from attnflow.cli import options as own
 from attnflow.cli.command import Given, ModelOptions, command
 from attnflow.cli.command import choose as choose_model
@@ -27,82 +25,61 @@ if TYPE_CHECKING:
 
 Host = Annotated[
     str,
-    typer.Option(
+    own.flag(
         "--host",
-        metavar="ADDRESS",
-        help="The address to listen on; 0.0.0.0 lets the whole network in, with a token.",
-        rich_help_panel="Server",
+        "ADDRESS",
+        "The address to listen on; 0.0.0.0 lets the whole network in, with a token.",
+        panel="Server",
     ),
 ]
-Port = Annotated[
-    int,
-    typer.Option(
-        "--port", metavar="N", min=1, max=65535, help="The port.", rich_help_panel="Server"
-    ),
-]
+Port = Annotated[int, own.flag("--port", "N", "The port.", panel="Server", min=1, max=65535)]
 AllowHost = Annotated[
     list[str] | None,
-    typer.Option(
+    own.flag(
         "--allow-host",
-        metavar="NAME",
-        help="A host name to answer to; repeat for several. [default: that of --host]",
-        rich_help_panel="Server",
+        "NAME",
+        "A host name to answer to; repeat for several. [default: that of --host]",
+        panel="Server",
     ),
 ]
 Token = Annotated[
     str | None,
-    typer.Option(
+    own.flag(
         "--token",
-        metavar="TOKEN",
-        help="The token a browser must send. [default: a random one unless --host is local]",
-        rich_help_panel="Server",
+        "TOKEN",
+        "The token a browser must send. [default: a random one unless --host is local]",
+        panel="Server",
     ),
 ]
 Memory = Annotated[
     float,
-    typer.Option(
+    own.flag(
         "--max-memory",
-        metavar="GIB",
-        help="Memory for all requests together, without the models; one may take half of it.",
-        rich_help_panel="Server",
+        "GIB",
+        "Memory for all requests together, without the models; one may take half of it.",
+        panel="Server",
     ),
 ]
 Workers = Annotated[
     int,
-    typer.Option(
-        "--workers",
-        metavar="N",
-        min=1,
-        help="How many requests are processed at the same time.",
-        rich_help_panel="Server",
+    own.flag(
+        "--workers", "N", "How many requests are processed at the same time.", panel="Server", min=1
     ),
 ]
 Tokens = Annotated[
-    int,
-    typer.Option(
-        "--max-tokens",
-        metavar="N",
-        min=1,
-        help="The longest input, in tokens.",
-        rich_help_panel="Server",
-    ),
+    int, own.flag("--max-tokens", "N", "The longest input, in tokens.", panel="Server", min=1)
 ]
 Seconds = Annotated[
     float,
-    typer.Option(
-        "--timeout",
-        metavar="SECONDS",
-        help="The longest time that a request may take.",
-        rich_help_panel="Server",
-    ),
+    own.flag("--timeout", "SECONDS", "The longest time that a request may take.", panel="Server"),
 ]
 RunFolder = Annotated[
     Path | None,
-    typer.Option(
+    own.flag(
         "--run",
-        metavar="DIR",
-        help="List the texts of a finished run, starting where methods disagree most.",
-        rich_help_panel="Server",
+        "DIR",
+        "List the texts of a finished run, starting where methods disagree most.",
+        panel="Server",
         show_default=False,
     ),
 ]

@@ -19,21 +19,9 @@ from attnflow.options.tables import SimilarityOptions
 First = Annotated[str, typer.Argument(metavar="TEXT", help="The first text, in quotes.")]
 Second = Annotated[str, typer.Argument(metavar="TEXT", help="The text it is compared with.")]
 Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Draw the map: .svg, .pdf or .png.",
-        rich_help_panel="Output",
-    ),
+    Path | None, own.flag("--output -o", "FILE", "Draw the map: .svg, .pdf or .png.")
 ]
-Top = Annotated[
-    int,
-    typer.Option(
-        "--top", metavar="N", min=0, help="How many pairs to list.", rich_help_panel="Output"
-    ),
-]
+Top = Annotated[int, own.flag("--top", "N", "How many pairs to list.", min=0)]
 
 
 @command(SimilarityOptions)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attnflow.cli import options as own
 from attnflow.cli.command import Given, command
 from attnflow.cli.status import show_status
@@ -16,22 +14,10 @@ from attnflow.io.files import check_target
 from attnflow.options.tables import StepsOptions
 
 Save = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        metavar="FILE",
-        help="Save the result as JSON, for Reasoning.load.",
-        rich_help_panel="Output",
-    ),
+    Path | None, own.flag("--save", "FILE", "Save the result as JSON, for Reasoning.load.")
 ]
 Html = Annotated[
-    Path | None,
-    typer.Option(
-        "--html",
-        metavar="FILE",
-        help="Save a page that shows the steps and what each reads.",
-        rich_help_panel="Output",
-    ),
+    Path | None, own.flag("--html", "FILE", "Save a page that shows the steps and what each reads.")
 ]
 
 

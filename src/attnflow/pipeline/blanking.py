@@ -103,8 +103,9 @@ class Blanking:
         if known or session.measurable:
             # What clients ask for is not kept: it may be any number of sets.
             own = replace(self._eraser, batch_size=BLANK_BATCH, known=dict(self._without))
+            before, whole = session.prediction, self._share(self._whole)
             rows = own.without(sets, advance)
-            return [(self._said(row), self._share(row) - self._share(self._whole)) for row in rows]
+            return [(self._said(row, before), self._share(row) - whole) for row in rows]
         query = session.query
         found = erase(
             model,
@@ -148,15 +149,10 @@ class Blanking:
         now = dict(said.alternatives).get(before.label)
         return None if now is None else now - before.probability
 
-    def _said(self, probabilities: Tensor) -> Prediction:
+    def _said(self, probabilities: Tensor, before: Prediction) -> Prediction:
         """A prediction without some tokens; what was predicted with them is always among it."""
-        before = self.session.prediction
-        found = rank_outputs(
-            probabilities,
-            self._name,
-            None if before is None else before.position,
-        )
-        if before is None or before.label in dict(found.alternatives):
+        found = rank_outputs(probabilities, self._name, before.position)
+        if before.label in dict(found.alternatives):
             return found
         kept = float(probabilities[int(self._whole.argmax())])
         return replace(found, alternatives=(*found.alternatives, (before.label, kept)))

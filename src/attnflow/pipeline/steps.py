@@ -23,10 +23,11 @@ from attnflow.models.answers.prompts import Piece, Prompt, owner_of
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.knockout import ModelEdges, Removed, removing, survey
 from attnflow.models.text.writing import Writing
+from attnflow.options.option import refuse_all
+from attnflow.options.tables import ANSWER as EXPLAIN_ANSWER
 from attnflow.pipeline.answers import open_answer
 from attnflow.pipeline.generation import (
     AnswerConfig,
-    check_for_answers,
     make_generation,
     write_behind,
 )
@@ -69,7 +70,7 @@ def trace_steps(
     advance: Advance = no_progress,
 ) -> Reasoning:
     """The graph of the steps of one answer."""
-    check_for_answers(config)
+    refuse_all(config, EXPLAIN_ANSWER, "answers")
     if answers.model.has_source:
         msg = (
             f"{answers.model.name} is an encoder–decoder, and steps are for causal language models,"

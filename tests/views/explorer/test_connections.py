@@ -25,7 +25,7 @@ from attnflow.views.explorer.server.access import (
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
 from attnflow.views.explorer.server.sessions import distinct_names
-from serving import error, running
+from serving import error, running, wait_until_it_answers
 
 TEXT = "the keys to the cabinet"
 TOKEN = "a-token-of-24-letters-ok"
@@ -127,31 +127,25 @@ def test_idle_and_slow_connections_are_closed(classifier, sent):
     with running(make_app({"tiny/verbs": classifier}, limits), limits) as url:
         port = int(url.rsplit(":", 1)[1])
         with socket.create_connection(("127.0.0.1", port)) as slow:
-            slow.settimeout(5)
-            start = time.monotonic()
-            try:
+            with suppress(ConnectionError):
                 slow.sendall(sent)
-                while slow.recv(4096):
-                    pass
-            except ConnectionError:
-                pass
-            assert time.monotonic() - start < 3
+            assert closes(slow)
         assert httpx.get(f"{url}/health").status_code == 200
+
+
+def drip(connection):
+    """Send a little now and then, for longer than any server should wait."""
+    for _ in range(2000):
+        connection.sendall(b"G")
+        time.sleep(0.05)
 
 
 def test_a_dripping_sender_is_closed(classifier):
     limits = Limits(head_seconds=0.5)
     with running(make_app({"tiny/verbs": classifier}, limits), limits) as url:
         port = int(url.rsplit(":", 1)[1])
-        with socket.create_connection(("127.0.0.1", port)) as slow:
-            start = time.monotonic()
-            try:
-                while time.monotonic() - start < 4:
-                    slow.sendall(b"G")
-                    time.sleep(0.05)
-            except OSError:
-                pass
-            assert time.monotonic() - start < 3
+        with socket.create_connection(("127.0.0.1", port)) as slow, pytest.raises(ConnectionError):
+            drip(slow)
 
 
 def test_a_slow_body_is_answered_and_closed(classifier):
@@ -159,7 +153,7 @@ def test_a_slow_body_is_answered_and_closed(classifier):
     with running(make_app({"tiny/verbs": classifier}, limits), limits) as url:
         port = int(url.rsplit(":", 1)[1])
         with socket.create_connection(("127.0.0.1", port)) as slow:
-            slow.settimeout(5)
+            slow.settimeout(60)
             slow.sendall(
                 b"POST /api/explain HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
@@ -198,7 +192,7 @@ def test_connections_on_which_nothing_happens_make_room_for_others(classifier, s
 
 def closes(connection):
     """Whether the other side closes a connection, perhaps after an answer."""
-    connection.settimeout(10)
+    connection.settimeout(60)
     try:
         while connection.recv(4096):
             pass
@@ -320,13 +314,13 @@ def test_a_stopping_server_answers_what_runs(monkeypatch, classifier):
     with running(app) as url:
         asking = threading.Thread(
             target=lambda: found.append(
-                httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=20)
+                httpx.post(f"{url}/api/explain", json={"text": TEXT}, timeout=60)
             )
         )
         asking.start()
         assert started.wait(30)
         app.state.workers.stop()  # what a signal does
-        asking.join(10)
+        asking.join(60)
     assert error(found[0]) == (503, "stopping")
 
 
@@ -340,24 +334,19 @@ def test_sigterm_is_answered_in_the_documented_shape():
         try:
             assert b"http://127.0.0.1" in server.stdout.readline()
             url = f"http://127.0.0.1:{port}"
-            for _ in range(200):
-                try:
-                    httpx.get(f"{url}/health")
-                    break
-                except httpx.TransportError:
-                    time.sleep(0.05)
+            wait_until_it_answers(url)
             body = {"text": "the keys " * 60}
             found = []
             asking = threading.Thread(
-                target=lambda: found.append(httpx.post(f"{url}/api/explain", json=body, timeout=30))
+                target=lambda: found.append(httpx.post(f"{url}/api/explain", json=body, timeout=60))
             )
             asking.start()
             # It may be answered before anybody sees that it is pending.
             while asking.is_alive() and not httpx.get(f"{url}/health").json()["pending"]:
                 time.sleep(0.001)
             server.send_signal(signal.SIGTERM)
-            asking.join(20)
-            assert server.wait(20) in (-signal.SIGTERM, 0, 130, 143)
+            asking.join(60)
+            assert server.wait(60) in (-signal.SIGTERM, 0, 130, 143)
         finally:
             server.kill()
     answer = found[0]

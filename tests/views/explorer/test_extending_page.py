@@ -9,8 +9,9 @@ from attnflow.views.colours import colour_of
 from attnflow.views.explorer.server.app import make_app
 from plugged import numbers, save_numbers
 from seen import drawn, strip
-from serving import running
+from serving import free_port, running, wait_until_it_answers
 from test_extending import family  # noqa: F401 - a fixture
+from test_new_option import HERE, start
 
 pytestmark = pytest.mark.browser
 TEXT = "the keys to the cabinet"
@@ -150,3 +151,25 @@ def test_an_option_that_the_server_describes_is_in_the_form(tab, address):
     assert "volume" not in sent[-1]
     tab.go_back()
     tab.wait_for_function("() => document.querySelector('#option-volume').value === '5'")
+
+
+def test_an_option_that_is_declared_in_the_table_is_in_the_form(tab, tmp_path):
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with (tmp_path / "errors").open("w") as errors:
+        serving = start([str(HERE / "loud.py"), "serve", "--port", str(port)], stderr=errors)
+        try:
+            wait_until_it_answers(url)
+            tab.goto(f"{url}/#text=the+key&edges=attention")
+            tab.wait_for_selector(".token.traced")
+            tab.click("#options summary")
+            assert "How loud the result is." in tab.inner_text("#options")
+            with tab.expect_response("**/api/explain") as answered:
+                tab.fill("#option-volume", "5")
+                tab.keyboard.press("Tab")
+            assert answered.value.request.post_data_json["volume"] == 5
+            assert answered.value.status == 200
+            tab.wait_for_function("() => location.hash.includes('volume=5')")
+        finally:
+            serving.terminate()
+            serving.wait(timeout=60)

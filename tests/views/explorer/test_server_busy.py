@@ -65,10 +65,10 @@ def test_one_slow_request_does_not_stop_the_others_and_ends_when_its_client_leav
 
 def test_time_runs_out_with_a_clear_answer(slow):
     app, _, ended = slow
-    with running(app(seconds=0.3)) as url:
+    with running(app(seconds=2)) as url:
         answer = httpx.post(f"{url}/api/explain", json={"text": "slow"}, timeout=120)
         assert error(answer) == (504, "timeout")
-        assert "0.3 seconds" in answer.json()["error"]["message"]
+        assert "2 seconds" in answer.json()["error"]["message"]
         assert ended.wait(30)
 
 
@@ -101,7 +101,7 @@ def test_waiting_counts_as_time():
         job.check()
 
     async def scene():
-        workers = Workers(Limits(workers=1, waiting=4, seconds=0.3))
+        workers = Workers(Limits(workers=1, waiting=4, seconds=2))
         results = await asyncio.gather(
             *(workers.run(work, ME, stays) for _ in range(3)), return_exceptions=True
         )
@@ -440,7 +440,7 @@ class Ending(Job):
 
 
 def wait_until(so):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not so():
         assert time.monotonic() < deadline
         time.sleep(0.01)

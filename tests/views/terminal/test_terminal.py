@@ -37,7 +37,7 @@ class Terminal:
         )
         os.close(theirs)
 
-    def wait_for(self, what, seconds=30):
+    def wait_for(self, what, seconds=120):
         until = time.monotonic() + seconds
         while what not in self.seen and time.monotonic() < until:
             if select.select([self.ours], [], [], 0.1)[0]:
@@ -52,7 +52,7 @@ class Terminal:
 
     def end(self):
         try:
-            self.process.wait(30)
+            self.process.wait(120)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -309,7 +309,13 @@ def is_chat(given: Any) -> bool:
     )
 
 
-def split_answer(given: Any) -> tuple[Any, str | None]:
+def written_elsewhere(prompts: Sequence[Any]) -> tuple[list[Any], list[str | None]]:
+    """Prompts and their answers: a chat that ends with one has its answer already."""
+    pairs = [_split_answer(each) for each in prompts]
+    return [prompt for prompt, _ in pairs], [text for _, text in pairs]
+
+
+def _split_answer(given: Any) -> tuple[Any, str | None]:
     """A chat without the assistant's last message, and that, which is its answer."""
     if not is_chat(given) or len(given) < 2 or given[-1]["role"] not in ("assistant", "model"):
         return given, None

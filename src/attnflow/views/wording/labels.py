@@ -160,14 +160,14 @@ def _word_labels(
 ) -> tuple[str, ...]:
     names = list(_distinct_labels(tokens, width))
     ids = word_ids or (None,) * len(tokens)
-    split = {
-        group: texts[word]
+    written = {
+        group: texts[at]
         for group in word_groups(ids)
-        if (word := ids[group[0]]) is not None
-        and (len(group) > 1 or (UNKNOWN.fullmatch(tokens[group[0]]) and texts[word].strip()))
+        if (at := ids[group[0]]) is not None
+        and (len(group) > 1 or (UNKNOWN.fullmatch(tokens[group[0]]) and texts[at].strip()))
     }
-    count = Counter(split.values())
-    for group, word in split.items():
+    count = Counter(written.values())
+    for group, word in written.items():
         name = label(word, width) + (f":{group[0]}" if count[word] > 1 else "")
         for at in group:
             names[at] = name
