@@ -1,5 +1,7 @@
 """The leaderboard's page says what the results say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -68,6 +70,17 @@ def test_an_order_that_reads_nothing_and_is_as_good_is_named():
     assert "among them random order, which reads nothing of the model" in page
     assert "(A board), this measure can't recommend a method" in page
     assert "ask for the best" not in page
+
+
+def test_the_default_is_judged_beside_the_best_and_what_was_before():
+    found = board(40)
+    explainers = (Explainer("flow", "relevance", 6), *EXPLAINERS[1:])
+    page = write_page({"one": replace(found, explainers=explainers), "two": found})
+    assert (
+        "The default, `flow` on `relevance`, is not significantly worse than the best on 0 of 1"
+        in page
+    )
+    assert "Beside what 0.2 used it is significantly better on 0 and worse on 1 of 1." in page
 
 
 def test_few_texts_tell_nothing():

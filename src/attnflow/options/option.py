@@ -94,6 +94,11 @@ def type_name(declared: Field[Any]) -> str:
     return kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
 
 
+def has_use(known: Option, function: str) -> bool:
+    """Whether an option applies to a function, whatever its value or with some values."""
+    return not isinstance(known.not_for.get(function), str)
+
+
 def is_given(table: Any, name: str) -> bool:
     """Whether an option has another value than its default."""
     value = getattr(table, name)
@@ -149,7 +154,7 @@ def takes(table: Any, **others: Any) -> Callable[[Callable[..., Any]], Any]:
         declared = options_of(table)
         found = signature(function)
         own = [each for each in found.parameters.values() if each.name != "options"]
-        having = [one for one in declared.values() if function.__name__ not in one[1].not_for]
+        having = [one for one in declared.values() if has_use(one[1], function.__name__)]
         shown = found.replace(parameters=[*own, *(_parameter(each) for each, _ in having)])
         known = tuple(shown.parameters)
         flags = [name for name, (each, _) in declared.items() if type_name(each) == "bool"]

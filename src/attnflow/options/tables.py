@@ -7,7 +7,7 @@ type checkers alone: nothing heavy is imported here, so that help pages appear a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     TargetSpec = str | int | None
 
 # What options do not apply to: functions by their names, and what else is asked for.
-ROUTES, EXPLORE, ANSWER = "routes", "explore", "explain_answer"
+ROUTES, EXPLORE, ANSWER, KNOCKOUT = "routes", "explore", "explain_answer", "knockout"
 MEASURES = "methods that run the model again"
 WITHOUT_STEPS = "methods without steps"
 SIGNED = "methods whose scores have signs"
@@ -101,6 +101,11 @@ OWN_OR_BEST = (
     "those that the named method was published with, mostly attention; without a method, what "
     "works best for the model"
 )
+
+
+def other_than(refused: str) -> Callable[[object], bool]:
+    """Whether a value is not this one; of an array, ``!=`` would compare the elements."""
+    return lambda given: not (isinstance(given, str) and given == refused)
 
 
 def _adds_up(heads: object) -> bool:
@@ -145,8 +150,10 @@ class AskingOptions:
         parse=parse_position,
         not_for={
             ANSWER: EACH_TOKEN,
-            ARRIVALS: Unless(AT_ONCE, lambda given: given != "all"),
-            FROM_LOGIT: Unless(ONE_LOGIT, lambda given: given != "all"),
+            ROUTES: Unless("they end at one position; name it", other_than("all")),
+            KNOCKOUT: Unless("it changes the prediction at one position", other_than("all")),
+            ARRIVALS: Unless(AT_ONCE, other_than("all")),
+            FROM_LOGIT: Unless(ONE_LOGIT, other_than("all")),
         },
     )
     contrast: TargetSpec = option(
@@ -210,9 +217,13 @@ class GraphOptions:
         parse=parse_heads,
         not_for={
             EXPLORE: WHOLE_VIEW,
+            **{
+                function: Unless("heads are merged; pick one by number", other_than("each"))
+                for function in (ROUTES, ANSWER, "similarity")
+            },
             MEASURES: RUNS_AGAIN,
             AMOUNTS: Unless("heads add up; pick some by number, or leave it out", _adds_up),
-            ARRIVALS: Unless(AT_ONCE, lambda given: given != "each"),
+            ARRIVALS: Unless(AT_ONCE, other_than("each")),
             FROM_LOGIT: ONE_LOGIT,
         },
     )
