@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 import numpy.typing as npt
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Conversation = str | Mapping[str, str] | Sequence[Mapping[str, Any]]
 
 P = ParamSpec("P")
+T = TypeVar("T")
 LENGTH = 40  # tokens of an answer where no number is given
 
 
@@ -193,9 +194,9 @@ def answer_each(
         advance(place + 1)
 
 
-def as_far_as_done(results: Iterable[Generation]) -> list[Generation]:
+def as_far_as_done(results: Iterable[T]) -> list[T]:
     """All results; where work is interrupted, `Interrupted` has those that are finished."""
-    found: list[Generation] = []
+    found: list[T] = []
     try:
         found.extend(results)
     except KeyboardInterrupt as stopped:

@@ -156,6 +156,7 @@ class Session:
     given: Tokens | None = None
     _graphs: Graphs = field(init=False)
     cache: dict[Any, Any] = field(default_factory=dict, init=False)
+    _corrections: dict[str, str | None] = field(default_factory=dict, init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
     _without: dict[frozenset[int], Tensor] = field(default_factory=dict, init=False)
 
@@ -231,7 +232,10 @@ class Session:
 
     def correction(self, method: str) -> str | None:
         """How a method's scores are corrected for the receptive field of a causal decoder."""
-        return self.config.correction_for(method, causal=self.causal, size=self.size)
+        if method not in self._corrections:
+            found = self.config.correction_for(method, causal=self.causal, size=self.size)
+            self._corrections[method] = found
+        return self._corrections[method]
 
     @property
     def maps(self) -> Sequence[Array]:
