@@ -219,6 +219,25 @@ def test_a_part_that_is_no_piece_of_the_chat_is_named(run, talker, files):
         assert message in ran.err.replace("\n", " ")
 
 
+def test_a_document_may_be_in_the_chat_twice(run, talker, tmp_path):
+    chat = [{"role": "user", "content": "the cat is old , the cat is old ."}]
+    (tmp_path / "chat.json").write_text(json.dumps(chat))
+    (tmp_path / "cat.txt").write_text("the cat is old\n")
+    parts = [f"--part=one={tmp_path / 'cat.txt'}", f"--part=two={tmp_path / 'cat.txt'}"]
+    asked = (
+        "explain",
+        "--chat",
+        tmp_path / "chat.json",
+        "-m",
+        talker,
+        "--answer",
+        "keys",
+        "--json",
+    )
+    printed = json.loads(run(*asked, *parts).out)
+    assert [part["name"] for part in printed["parts"]][:3] == ["user", "one", "two"]
+
+
 def test_what_scores_are_sums_of_is_told(run, talker):
     asked = ("explain", "the keys to the cabinet", "-m", talker, "--generate", 3)
     ran = run(*asked, "--method", "direct", "--edges", "alti", columns=120)

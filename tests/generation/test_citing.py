@@ -9,8 +9,8 @@ import torch
 
 import attnflow
 import cited
-from attnflow.errors import InputError
-from attnflow.pipeline.citing import find_supports
+from attnflow.errors import InputError, Interrupted
+from attnflow.pipeline.citing import Citing, find_supports
 from attnflow.records.citations import Citations, CitedSentence
 
 PROMPT = {
@@ -154,6 +154,33 @@ def test_drops_are_those_of_deleted_tokens(llama, checks):
                 checked += 1
     assert checked >= 3
     assert found.options["ranked"] == (checks == 1)
+
+
+def interrupt_at(monkeypatch, number):
+    sentence = Citing.sentence
+
+    def stops(citing, asked):
+        if asked == number:
+            raise KeyboardInterrupt
+        return sentence(citing, asked)
+
+    monkeypatch.setattr(Citing, "sentence", stops)
+
+
+def test_what_was_finished_is_kept(llama, monkeypatch):
+    whole = attnflow.cite(PROMPT, llama, answer=ANSWER)
+    interrupt_at(monkeypatch, 1)
+    with pytest.raises(Interrupted) as stopped:
+        attnflow.cite([PROMPT, PROMPT], llama, answer=ANSWER)
+    (found,) = stopped.value.found
+    assert found.sentences == whole.sentences[:1]
+    assert found.answer == " the cat is red !"
+    assert found.warnings[0] == "interrupted: 1 of 2 sentences of the answer are cited"
+    assert Citations.from_dict(found.to_dict()).sentences == found.sentences
+    interrupt_at(monkeypatch, 0)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        attnflow.cite(PROMPT, llama, answer=ANSWER)
+    assert not isinstance(stopped.value, Interrupted)
 
 
 def test_only_sources_are_cited(llama):

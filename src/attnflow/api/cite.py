@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 
-from attnflow.api.explain import listed
+from attnflow.api.explain import as_far_as_done, listed
 from attnflow.io.inputs import one_each
 from attnflow.io.progress import progress_bar
 from attnflow.options.option import takes
@@ -45,7 +45,8 @@ def cite(prompt: Any, model: Source = None, *, options: CiteOptions) -> Citation
 
     A source is cited where a sentence is much less likely without it, with the sentences of the
     source that carry this. Of sources that say the same, any one is enough: they are cited
-    together. Sentences that are as likely without any source are flagged.
+    together. Sentences that are as likely without any source are flagged. Interrupted work raises
+    `attnflow.errors.Interrupted`, which has the sentences that are finished.
 
     Args:
         prompt: A dict of named texts, or the messages of a chat with their ``parts``; or many of
@@ -86,10 +87,11 @@ def cite(prompt: Any, model: Source = None, *, options: CiteOptions) -> Citation
         make_prompt(each, answers.tokenizer, name, options.parts, roles=options.roles)
         for each in items
     ]
-    found: list[Citations] = []
-    with progress_bar("citing", len(items), shown=options.progress) as advance:
-        for one, each in zip(prompts, asked, strict=True):
-            done = len(found)
-            found.append(cite(one, answers, request, each, lambda share: advance(done + share)))  # noqa: B023
-            advance(len(found))
+
+    def cite_each(advance: Callable[[float], None]) -> Iterator[Citations]:
+        for done, (one, each) in enumerate(zip(prompts, asked, strict=True)):
+            yield cite(one, answers, request, each, lambda share: advance(done + share))  # noqa: B023
+
+    with progress_bar("citing", len(items), shown=options.progress, share=single) as advance:
+        found = as_far_as_done(cite_each(advance))
     return found[0] if single else found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 import numpy.typing as npt
 
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from attnflow.models.loading import Source
 
     # A text, a pair of texts that are read as one, token ids, an image or a sound.
-    One = str | tuple[str, str] | BatchEncoding | PathLike[str] | Image | npt.NDArray[Any]
+    Alone = str | tuple[str, str] | PathLike[str] | Image | npt.NDArray[Any]
+    # The same, or what a tokenizer returned, or an image with a text.
+    One = Alone | BatchEncoding | Mapping[str, Any]
     # A text, named parts of one, or the messages of a chat.
-    Conversation = str | Mapping[str, str] | Sequence[Mapping[str, str]]
+    Conversation = str | Mapping[str, str] | Sequence[Mapping[str, Any]]
 
 P = ParamSpec("P")
+T = TypeVar("T")
 LENGTH = 40  # tokens of an answer where no number is given
 
 
@@ -191,9 +194,9 @@ def answer_each(
         advance(place + 1)
 
 
-def as_far_as_done(results: Iterable[Generation]) -> list[Generation]:
+def as_far_as_done(results: Iterable[T]) -> list[T]:
     """All results; where work is interrupted, `Interrupted` has those that are finished."""
-    found: list[Generation] = []
+    found: list[T] = []
     try:
         found.extend(results)
     except KeyboardInterrupt as stopped:

@@ -62,5 +62,5 @@ def steps(text: Any, model: Source = None, *, options: StepsOptions) -> Reasonin
         options.stream,
     )
     asked = StepsConfig(writing, options.by, options.conclusion)
-    with progress_bar("tracing steps", 1, shown=options.progress) as advance:
+    with progress_bar("tracing steps", 1, shown=options.progress, share=True) as advance:
         return trace_steps(prompt, answers, request, asked, advance)

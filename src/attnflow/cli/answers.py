@@ -221,10 +221,12 @@ def prompts_of(
 
 def _check_inside(parts: dict[str, str], messages: list[Any], file: Path) -> None:
     """Refuse parts that are no piece of the messages."""
+    from attnflow.models.answers.prompts import is_same
+
     contents = [str(message.get("content")) for message in messages]
     for name, text in parts.items():
         count = sum(each.count(text) for each in contents)
-        if count == 1:
+        if count == sum(is_same(text, each) for each in parts.values()):
             continue
         if not count:
             msg = (

@@ -8,6 +8,7 @@ is one). Where a token spans several of these, they become one word.
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -72,8 +73,9 @@ def assign_words(
 ) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
     """For each token the index of its word, and the words; special tokens have none."""
     words = split_words(text)
+    ends = [end for _, end in words]
     overlaps = [
-        None if at in special else _overlapping(_strip(text, span), words)
+        None if at in special else _overlapping(_strip(text, span), words, ends)
         for at, span in enumerate(spans)
     ]
     parent = list(range(len(words)))
@@ -88,8 +90,8 @@ def assign_words(
         if owners[at] is None and at not in special and at + 1 not in special:
             owners[at] = owners[at + 1]
     number = {owner: i for i, owner in enumerate(sorted({o for o in owners if o is not None}))}
-    ends = {parent[i]: words[i][1] for i in range(len(words))}
-    texts = tuple(text[words[owner][0] : ends[owner]] for owner in number)
+    last = {parent[i]: words[i][1] for i in range(len(words))}
+    texts = tuple(text[words[owner][0] : last[owner]] for owner in number)
     return tuple(None if owner is None else number[owner] for owner in owners), texts
 
 
@@ -102,8 +104,14 @@ def _strip(text: str, span: Span) -> Span:
     return start, end
 
 
-def _overlapping(span: Span, words: Sequence[Span]) -> list[int]:
-    return [i for i, (start, end) in enumerate(words) if start < span[1] and span[0] < end]
+def _overlapping(span: Span, words: Sequence[Span], ends: Sequence[int]) -> list[int]:
+    """The numbers of the words that a span has a part of; words follow one another."""
+    found = []
+    for number in range(bisect_right(ends, span[0]), len(words)):
+        if words[number][0] >= span[1]:
+            break
+        found.append(number)
+    return found
 
 
 MOST_NAMED = 5
