@@ -1,4 +1,4 @@
-"""The models of the trials, made with the product's own command."""
+"""The models of the trials, made with the product's own training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from attnflow.cli.app import run
 from attnflow.io.files import write_atomically
 from attnflow.models.locating import locate
 from attnflow_experiments.known_answers.cases import planted_sentence
@@ -118,14 +117,17 @@ def save_plain(network: Any, folder: Path) -> None:
     network.save_pretrained(folder)
 
 
-def trained(out: Path, data: Path, base: Path, *options: str) -> Path:
-    """A model fine-tuned by ``attnflow train sentiment``, once."""
+def trained(out: Path, data: Path, base: Path, device: str | None = None, **recipe: Any) -> Path:
+    """A model fine-tuned as by ``attnflow train sentiment``, once."""
     if not (out / "scores.json").exists():
-        given = ["--data", str(data), "--base", str(base), "-o", str(out), *options]
-        given += ["--labels", "negative,positive"]
-        print("attnflow train sentiment", *given, file=sys.stderr)
-        if run(["train", "sentiment", *given]) != 0:
-            sys.exit(1)
+        from attnflow_experiments.training.run import train_sentiment
+        from attnflow_experiments.training.sentiment import SentimentRecipe
+
+        print(f"{base} is fine-tuned on {data} into {out}: {recipe}", file=sys.stderr)
+        labels = ["negative", "positive"]
+        train_sentiment(
+            data, str(base), out, labels=labels, recipe=SentimentRecipe(**recipe), device=device
+        )
     return out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context
@@ -22,6 +23,7 @@ from attnflow.io.checkpoint import Checkpoint
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
 from attnflow.pipeline.request import reads
+from attnflow.solvers.execution import at_most
 from attnflow_experiments.leaderboard.standings import SHOWN
 
 PIECE = 5  # texts
@@ -98,6 +100,9 @@ def measure(tasks: Sequence[Task], workers: int) -> dict[str, Evaluation]:
     return {task.board: join(task) for task in tasks}
 
 
+_ALONE = ExitStack()  # for as long as the process lives
+
+
 def one_thread() -> None:
     """How a process that shares the machine with others begins."""
     import logging
@@ -105,6 +110,7 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+    _ALONE.enter_context(at_most(1))
     logging.getLogger("attnflow").setLevel(logging.ERROR)
 
 
