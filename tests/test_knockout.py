@@ -483,7 +483,7 @@ def unrun(classifier, monkeypatch):
         ({"edges": "cat", "random": -1}, "random=-1 must be an integer from 0 to 1000"),
         ({"edges": "cat", "seed": -1}, "seed=-1 must be an integer of at least 0"),
         ({"edges": "cat", "batch_size": 0}, "batch_size=0 must be"),
-        ({"edges": "cat", "query": "all"}, "query='all' does not apply to knockouts"),
+        ({"edges": "cat", "query": "all"}, "query='all' does not apply to knockout"),
         ({"edges": "cat", "answer": "a cat"}, "generate= and answer= are for causal"),
         ({"edges": "cat", "generate": 3}, "generate= and answer= are for causal"),
         ({"edges": "cat", "parts": {"a": "cat"}}, "parts= is for prompts"),

@@ -13,7 +13,7 @@ import attnflow
 from attnflow.cli.command import Given, command, make_request
 from attnflow.errors import InputError
 from attnflow.options import tables
-from attnflow.options.option import option, options_of, takes, values_of
+from attnflow.options.option import has_use, option, options_of, takes, values_of
 from attnflow.pipeline import request as requests
 from attnflow.views.explorer.server.requests import body_of, form_options
 
@@ -39,8 +39,7 @@ class Loud:
     volume: int = option(
         3,
         "How loud the result is.",
-        "--volume",
-        metavar="N",
+        "--volume N",
         served=True,
         least=1,
         not_for={"whisper": "it is quiet"},
@@ -161,7 +160,7 @@ def test_functions_show_and_explain_their_options(name):
     function = getattr(attnflow, name)
     parameters = inspect.signature(function).parameters
     for option_name, (declared, known) in options_of(FUNCTIONS[name]).items():
-        assert (option_name in parameters) == (name not in known.not_for)
+        assert (option_name in parameters) == has_use(known, name)
         if option_name in parameters:
             assert parameters[option_name].annotation == declared.type
             assert f"    {option_name}: " in function.__doc__
@@ -172,6 +171,9 @@ def test_functions_show_and_explain_their_options(name):
     [
         ("routes", {"to": 1, "layers": "all"}, "layers='all' does not apply to routes: they are"),
         ("routes", {"to": 1, "words": True}, "words=True does not apply to routes"),
+        ("routes", {"to": 1, "query": "all"}, "query='all' does not apply to routes: they end at"),
+        ("routes", {"to": 1, "heads": "each"}, "heads='each' does not apply to routes: heads are"),
+        ("explain_answer", {"heads": "each"}, "heads='each' does not apply to explain_answer"),
         ("explore", {"heads": "each"}, "heads='each' does not apply to explore: the view shows"),
         ("explore", {"source": "logit"}, "source='logit' does not apply to explore"),
         ("explain_answer", {"target": "a"}, "target='a' does not apply to explain_answer: every"),

@@ -116,6 +116,7 @@ def page(found: list[dict[str, Any]], made: str) -> str:
             for each in sorted(found, key=lambda v: (v["task"], v["name"]))
             if each["found"] == kind
         ]
+    lines += ["", "**Next**: [models and inputs](models.md)."]
     return "\n".join(lines) + "\n"
 
 

@@ -72,10 +72,18 @@ def unknown(name: str, value: object, allowed: Iterable[str], *others: str) -> s
     ``others`` are further things that are allowed, in words.
     """
     known = list(allowed)
-    near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
-    meant = f"did you mean {near[0]!r}? " if near else ""
     listed = ", ".join([*known, *others])
-    return f"{name}={shown(value)} is unknown; {meant}allowed: {listed}"
+    return f"{name}={shown(value)} is unknown; {did_you_mean(value, known)}allowed: {listed}"
+
+
+def did_you_mean(value: object, allowed: Iterable[str]) -> str:
+    """A question about the nearest of the values that are allowed, if one is near.
+
+    >>> did_you_mean("positve", ["negative", "positive"])
+    "did you mean 'positive'? "
+    """
+    near = get_close_matches(value, list(allowed), n=1) if isinstance(value, str) else []
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def shown(value: object) -> str:

@@ -113,9 +113,9 @@ def make_steps(texts: TourTexts = TEXTS[DEFAULT]) -> tuple[TourStep, ...]:
 
 def _scores(texts: TourTexts) -> TourStep:
     return TourStep(
-        "A sentence, and the words that its answer came from",
+        "A sentence, and the words behind the answer",
         f"A small model that comes with attnflow {texts.about}. Here “{texts.strong}” and "
-        f"“{texts.weak}” speak for different answers. Which of them did the answer come from?",
+        f"“{texts.weak}” speak for different answers. Which of them decided?",
         (_command("explain", texts, texts.mixed),),
         f"""found = attnflow.explain("{texts.mixed}"{_model(texts)})
 print(found.prediction.label, f"{{found.prediction.probability:.1%}}")
@@ -128,7 +128,7 @@ for token, score in found.top(3):
 def _routes(texts: TourTexts) -> TourStep:
     return TourStep(
         "The paths it took, and the bottleneck",
-        "A score says how much came from a word, not which way it took. Routes are the paths "
+        "A score says how much came from a word, not by which way. Routes are the paths "
         "through the layers; the bottleneck is what limits them.",
         (_command("routes", texts, texts.mixed, "--to", texts.strong, "--top", "5"),),
         f"""trace = attnflow.routes("{texts.mixed}"{_model(texts)}, to="{texts.strong}")
@@ -144,8 +144,8 @@ print("bottleneck", round(sum(edge.capacity for edge in trace.cut), 3))""",
 def _pair(texts: TourTexts) -> TourStep:
     return TourStep(
         "One word, and the answer turns",
-        "Two texts that differ in a single word are the simplest experiment: what changes, changes "
-        "because of that word.",
+        "The simplest experiment is to change a single word: if the answer changes, that word is "
+        "the reason.",
         (_command("explain", texts, texts.plain, texts.changed),),
         f"""pair = ["{texts.plain}", "{texts.changed}"]
 for found in attnflow.explain(pair{_model(texts)}):

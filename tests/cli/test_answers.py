@@ -206,15 +206,36 @@ def test_a_chat_that_can_t_be_read_is_not_said_to_be_broken(run, talker, tmp_pat
 
 def test_a_part_that_is_no_piece_of_the_chat_is_named(run, talker, files):
     (files / "is.txt").write_text("is")
+    (files / "blank.txt").write_text(" \n")
     for name, message in (
+        ("blank", "blank.txt is empty"),
         ("keys", "does not occur in any message of"),
         ("is", "occurs 2 times in"),
     ):
         asked = ("--chat", files / "chat.json", "--part", f"{name}={files / f'{name}.txt'}")
         ran = run("explain", *asked, "-m", "no-such-model", "--generate", 2)
         assert ran.code == 2
-        assert f"--part {name}=…" in ran.err
+        assert f"--part {name}=" in ran.err
         assert message in ran.err.replace("\n", " ")
+
+
+def test_a_document_may_be_in_the_chat_twice(run, talker, tmp_path):
+    chat = [{"role": "user", "content": "the cat is old , the cat is old ."}]
+    (tmp_path / "chat.json").write_text(json.dumps(chat))
+    (tmp_path / "cat.txt").write_text("the cat is old\n")
+    parts = [f"--part=one={tmp_path / 'cat.txt'}", f"--part=two={tmp_path / 'cat.txt'}"]
+    asked = (
+        "explain",
+        "--chat",
+        tmp_path / "chat.json",
+        "-m",
+        talker,
+        "--answer",
+        "keys",
+        "--json",
+    )
+    printed = json.loads(run(*asked, *parts).out)
+    assert [part["name"] for part in printed["parts"]][:3] == ["user", "one", "two"]
 
 
 def test_what_scores_are_sums_of_is_told(run, talker):

@@ -6,6 +6,7 @@ import pytest
 
 import attnflow
 import talkers
+from attnflow.pipeline.citing import Citing
 
 CHAT = [{"role": "user", "content": "the old keys are here ! a red cat is here ! is the cat red ?"}]
 PARTS = {"keys": "the old keys are here !", "cat": "a red cat is here !"}
@@ -41,6 +42,22 @@ def test_every_form_has_what_python_finds(run, asked, tmp_path):
     assert shown.startswith(f"{found.summary[0].upper()}{found.summary[1:]}.")
     for line in str(found).splitlines():
         assert " ".join(line.split()) in shown
+
+
+def test_an_interrupted_command_prints_what_was_finished(run, asked, monkeypatch):
+    sentence = Citing.sentence
+
+    def stops(citing, number):
+        if number:
+            raise KeyboardInterrupt
+        return sentence(citing, number)
+
+    monkeypatch.setattr(Citing, "sentence", stops)
+    ran = run(*asked[1], "--json")
+    assert ran.code == 130
+    printed = json.loads(ran.out)
+    assert len(printed["sentences"]) == 1
+    assert printed["warnings"][0].startswith("interrupted: 1 of 2 sentences")
 
 
 def test_two_forms_at_once_are_refused(run, asked):

@@ -67,6 +67,21 @@ def test_a_file_given_as_text_is_refused(run, tmp_path, monkeypatch):
     assert run("explain", "keys").code == 0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["explain", "a film", "--target", "positve"], "positive"),
+        (["explain", "a film", "--method", "flwo"], "flow"),
+        (["explain", "a film", "--correction", "snk"], "sink"),
+        (["routes", "a good film", "--to", "flim"], "film"),
+    ],
+)
+def test_a_misspelled_value_is_answered_with_the_nearest_one(run, arguments, meant):
+    ran = run(*arguments)
+    assert ran.code == 2
+    assert f"did you mean '{meant}'? " in ran.err
+
+
 def test_a_sentence_without_quotation_marks_is_noticed(run):
     ran = run("explain", "the", "keys", "are", "--json")
     assert ran.code == 0

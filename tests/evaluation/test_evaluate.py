@@ -11,8 +11,7 @@ import transformers
 import attnflow
 import tiny
 from attnflow.errors import InputError
-from attnflow.evaluation.explainers import Text, name_default
-from attnflow.evaluation.rationales import mark_tokens
+from attnflow.evaluation.explainers import Text, mark_tokens, name_default
 from attnflow.evaluation.result import Column, Evaluation, Explainer
 from attnflow.evaluation.statistics import all_paired_p, holm, smallest_p
 from attnflow.evaluation.tables import cell, describe, save_table

@@ -1,6 +1,8 @@
 """The trials behind the choice of the default: a small form of them, and what tables say."""
 
+import math
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import numpy as np
@@ -12,8 +14,10 @@ from attnflow.methods import METHODS
 from attnflow.records import LayeredGraph, Relevances, Selection
 from attnflow.solvers.execution import Execution
 from attnflow_experiments.evidence import __main__ as command
-from attnflow_experiments.evidence import made, measure, stations, tables
+from attnflow_experiments.evidence import made, measure, stations, tables, work
+from attnflow_experiments.evidence.trials import make_trials
 from attnflow_experiments.known_answers.cases import Case
+from attnflow_experiments.known_answers.trials import Settings
 from attnflow_experiments.parts.cases import DOCUMENTS, make_cases
 
 TEXT = "the story is slow , but the music is wonderful ."
@@ -53,9 +57,46 @@ def test_the_command_measures_a_few_texts_and_continues(monkeypatch, tmp_path, c
     assert "old" not in text
     assert "| relevance flow |" in text
     monkeypatch.setattr(attnflow, "load_model", None)  # all is there
-    command._model.cache_clear()
+    work._model.cache_clear()
     run(monkeypatch, tmp_path, "--count", 2, *only)
     assert capsys.readouterr().out.endswith(first[first.rindex("## Known answers") :])
+
+
+def in_threads(monkeypatch):
+    def threads(workers, _context, begin):
+        return ThreadPoolExecutor(workers, initializer=begin)
+
+    monkeypatch.setattr(work, "ProcessPoolExecutor", threads)
+    monkeypatch.setattr(work, "_begin", stations.register)
+
+
+def test_several_processes_measure_what_one_does(monkeypatch, tmp_path):
+    in_threads(monkeypatch)
+    names, ways = ["planted-sentiment"], {"relevance flow", "words"}
+    left_out = set(make_trials(Settings(tmp_path))[names[0]].works) - ways
+    found = []
+    for workers in (1, 2):
+        settings = Settings(tmp_path / str(workers))
+        work.fill(settings, names, 3, left_out, math.inf, workers)
+        found.append(work.collect(settings, names[0]))
+    assert [set(case) for case in found[0]] == [ways] * 3
+    assert found[0] == found[1]
+
+
+def test_what_fails_in_one_process_stops_nothing_else_and_is_raised(monkeypatch, tmp_path):
+    def measured(settings, name, number, at, pieces):
+        if at == 0:
+            msg = "broken"
+            raise RuntimeError(msg)
+        done.append(at)
+
+    done = []
+    in_threads(monkeypatch)
+    monkeypatch.setattr(work, "measure_case", measured)
+    monkeypatch.setattr(work, "draw_cases", lambda *_: None)
+    with pytest.raises(RuntimeError, match="broken"):
+        work.fill(Settings(tmp_path), ["planted-sentiment"], 5, (), math.inf, 2)
+    assert sorted(done) == [1, 2, 3, 4]
 
 
 def test_a_word_is_knocked_out_in_encoders_and_decoders(llama):
@@ -64,6 +105,9 @@ def test_a_word_is_knocked_out_in_encoders_and_decoders(llama):
     assert cut["change"] < -10 * abs(cut["random"])
     assert most["edges"] < cut["edges"] <= isolated["edges"] < found["total"]
     assert measure.SPARED not in found["sets"]
+    fewest = found["sets"][measure.FEWEST]
+    assert fewest["edges"] <= cut["edges"]
+    assert fewest["change"] <= 0.9 * cut["change"]
     found = measure.knockouts(Case("the keys to the cabinet are here"), llama)
     assert all(np.isfinite(one["change"]) for one in found["sets"].values())
     assert measure.SPARED in found["sets"]

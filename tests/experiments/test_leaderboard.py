@@ -1,9 +1,16 @@
 """The leaderboard's page says what the results say."""
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+import attnflow
 from attnflow.evaluation.result import Column, Evaluation, Explainer
+from attnflow_experiments import coverage
+from attnflow_experiments.leaderboard.__main__ import write_raw
+from attnflow_experiments.leaderboard.measure import Task, compute, join
 from attnflow_experiments.leaderboard.page import write_page
 from attnflow_experiments.leaderboard.standings import MAIN, Table
 
@@ -65,6 +72,50 @@ def test_an_order_that_reads_nothing_and_is_as_good_is_named():
     assert "ask for the best" not in page
 
 
+def test_the_default_is_judged_beside_the_best_and_what_was_before():
+    found = board(40)
+    explainers = (Explainer("flow", "relevance", 6), *EXPLAINERS[1:])
+    page = write_page({"one": replace(found, explainers=explainers), "two": found})
+    assert (
+        "The default, `flow` on `relevance`, is not significantly worse than the best on 0 of 1"
+        in page
+    )
+    assert "Beside what 0.2 used it is significantly better on 0 and worse on 1 of 1." in page
+
+
 def test_few_texts_tell_nothing():
     page = write_page({"one": board(5)})
     assert "with so few texts, nothing can be told apart from it" in page
+
+
+def test_a_piece_has_every_method_on_the_rules_that_it_reads_once(tmp_path):
+    rows = ({"text": "the keys to the cabinet"}, {"text": "the author of the books"})
+    asked = ("flow", "widest", "direct", "lrp")
+    edges = ("attention", "relevance", "removal")
+    task = Task("verbs", "verbs", rows, edges, asked, ("unk",), False, 0, None, tmp_path)
+    compute(task, "00000-00001", 0)
+    found = join(task)
+    keys = [(each.method, each.edges) for each in found.explainers]
+    assert len(keys) == len(set(keys))
+    assert {("flow", "relevance"), ("direct", "removal"), ("widest", "attention")} <= set(keys)
+    assert not {("widest", "relevance"), ("flow", "removal")} & set(keys)
+    alone = attnflow.evaluate(
+        list(rows), "verbs", methods="direct", edges="removal", metrics="comprehensiveness"
+    )
+    at = [(each.method, each.edges) for each in alone.explainers].index(("direct", "removal"))
+    values = found.values[keys.index(("direct", "removal")), found.columns.index(MAIN)]
+    assert values == pytest.approx(alone.values[at, 0], abs=1e-6)
+
+
+def test_every_number_is_kept_and_intervals_are_judged_by_it(tmp_path):
+    explainers = (Explainer("flow", "relevance", 6), Explainer("lrp"))
+    values = np.random.default_rng(0).random((2, 1, 30))
+    about = {"rows": list(range(30))}
+    found = Evaluation(explainers, (MAIN,), values, {}, (0, 0), (), about)
+    write_raw(tmp_path / "raw.parquet", {"one": found, "two": found})
+    assert pq.read_table(tmp_path / "raw.parquet").num_rows == 2 * 2 * 30
+    read = coverage.read(tmp_path / "raw.parquet")
+    assert read["two"][1] == pytest.approx(values[1, 0], abs=1e-6)
+    assert coverage.held_mean(values[0, 0], 60, 300) == pytest.approx(0.95, abs=0.05)
+    assert coverage.false_alarms(values[0, 0] - values[1, 0], 60, 300) < 0.1
+    assert coverage.held_share(0.5, 60, 300) == pytest.approx(0.95, abs=0.05)

@@ -1,5 +1,7 @@
 """The trial of parts: its baseline solves what it states, and every way of scoring is scored."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,10 @@ import torch
 import attnflow
 import talkers
 from attnflow.models.answers.interface import answers_of
+from attnflow.views.wording.answers import judge
 from attnflow_experiments.intervals import wilson
 from attnflow_experiments.parts import __main__ as command
+from attnflow_experiments.parts import headlines
 from attnflow_experiments.parts.cases import DOCUMENTS, make_cases
 from attnflow_experiments.parts.citing import lasso, logit, random_masks
 from attnflow_experiments.parts.scoring import (
@@ -93,3 +97,39 @@ def test_a_case_is_scored_every_way():
     assert (round(low, 3), round(high, 3)) == (0.531, 0.888)
     assert command.leading([1, 1, 0]) is None
     assert command.leading([1, 2, 0]) == 1
+
+
+def test_what_decides_is_known_from_drops():
+    assert headlines.truth([9.0, 0.1, 9.0]) == headlines.ONE
+    assert headlines.truth([0.1, 0.5, 9.0]) == headlines.TOGETHER
+    assert headlines.truth([0.1, -3.0, 0.1]) == headlines.NONE
+    assert headlines.truth([2.0, 0.1, 2.0]) == headlines.BETWEEN
+    every = list(headlines.cases())
+    assert len(every) == 40
+    for case in every:
+        assert len(case.documents) == 3 + (len(case.sources) > 1)
+
+
+def test_headlines_are_measured_once_and_judged_again(tmp_path, monkeypatch):
+    network, tokenizer = talkers.llama(max_position_embeddings=512, num_hidden_layers=2)
+    model = attnflow.load_model((network, tokenizer))
+    documents = ("the keys are red", "a cat is here", "the mat is old")
+    case = headlines.Known(documents, "is the cat old ?", "the cat is red", (1,))
+    monkeypatch.setattr(headlines, "cases", lambda: iter([case]))
+    monkeypatch.setattr(attnflow, "load_model", lambda _: model)
+    monkeypatch.setattr("sys.argv", ["headlines", str(tmp_path), "--smollm", "FOLDER"])
+    headlines.main()
+    made = (tmp_path / "tables.md").read_text()
+    assert "Terminal, page and JSON say the same in 1 of 1." in made
+    found = attnflow.Generation.load(tmp_path / "case-00.npz")
+    drops = json.loads((tmp_path / "case-00.json").read_text())
+    measured = [row.drop for row in found.table() if row.name.startswith("document")]
+    assert drops == pytest.approx([*measured, found.without_sources.sum()], abs=1e-5)
+    monkeypatch.setattr(headlines, "explain", None)  # which is not asked again
+    headlines.main()
+    assert (tmp_path / "tables.md").read_text() == made
+    first = judge(found).rests_on[:1]
+    for at in range(3):
+        decisive = [9.0 * (at == each) for each in range(3)]
+        named = headlines.is_right(found, [*decisive, 9.0])
+        assert named == (first == (f"document {at + 1}",))

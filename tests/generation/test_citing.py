@@ -9,8 +9,8 @@ import torch
 
 import attnflow
 import cited
-from attnflow.errors import InputError
-from attnflow.pipeline.citing import find_supports
+from attnflow.errors import InputError, Interrupted
+from attnflow.pipeline.citing import Citing, find_supports
 from attnflow.records.citations import Citations, CitedSentence
 
 PROMPT = {
@@ -156,6 +156,33 @@ def test_drops_are_those_of_deleted_tokens(llama, checks):
     assert found.options["ranked"] == (checks == 1)
 
 
+def interrupt_at(monkeypatch, number):
+    sentence = Citing.sentence
+
+    def stops(citing, asked):
+        if asked == number:
+            raise KeyboardInterrupt
+        return sentence(citing, asked)
+
+    monkeypatch.setattr(Citing, "sentence", stops)
+
+
+def test_what_was_finished_is_kept(llama, monkeypatch):
+    whole = attnflow.cite(PROMPT, llama, answer=ANSWER)
+    interrupt_at(monkeypatch, 1)
+    with pytest.raises(Interrupted) as stopped:
+        attnflow.cite([PROMPT, PROMPT], llama, answer=ANSWER)
+    (found,) = stopped.value.found
+    assert found.sentences == whole.sentences[:1]
+    assert found.answer == " the cat is red !"
+    assert found.warnings[0] == "interrupted: 1 of 2 sentences of the answer are cited"
+    assert Citations.from_dict(found.to_dict()).sentences == found.sentences
+    interrupt_at(monkeypatch, 0)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        attnflow.cite(PROMPT, llama, answer=ANSWER)
+    assert not isinstance(stopped.value, Interrupted)
+
+
 def test_only_sources_are_cited(llama):
     roles = {"second": "instructions"}
     found = attnflow.cite(PROMPT, llama, answer=ANSWER, roles=roles)
@@ -231,8 +258,8 @@ def test_citations_as_markdown():
 
 def test_citations_in_a_sentence():
     assert cited.record().summary == (
-        "2 of 4 sentences rest on “mill” (2), “guide” (1) and “<b>menu</b>” (1); 1 on its sources "
-        "together, and on no single one; 1 on no source"
+        "2 of 4 sentences rest on sources (“mill”: 2, “guide”: 1, “<b>menu</b>”: 1); 1 on its "
+        "sources together, and on no single one; 1 on no source"
     )
     bare = CitedSentence((0, 3), -1.0, 0.1), CitedSentence((3, 6), -1.0, 0.1)
     none = cited.record(answer="A. B. ", sentences=bare)

@@ -204,7 +204,8 @@ def test_nothing_is_deleted_where_nothing_would_be_left(llama):
     ("prompt", "parts", "message"),
     [
         ("the cat", {"who": "dog"}, "part 'who' is not in the prompt"),
-        ("the cat the", {"who": "the"}, "is in the prompt several times"),
+        ("the cat the", {"who": "the"}, "is in the prompt 2 times: 'the'; give its"),
+        ("the cat", {"a": "the", "b": " the"}, "is in the prompt once, and 2 parts have its text"),
         ("the cat", {"who": (3, 99)}, "0 ≤ start < end ≤ 7"),
         ("the cat", {"a": "the cat", "b": (1, 2)}, "parts 'a' and 'b' overlap"),
         ("the cat", {"rest": "cat"}, "a part's name is 'rest'"),
@@ -223,6 +224,20 @@ def test_nothing_is_deleted_where_nothing_would_be_left(llama):
 def test_parts_that_are_none_are_refused(prompt, parts, message, llama):
     with pytest.raises(InputError, match=message):
         attnflow.explain_answer(prompt, llama, generate=1, parts=parts)
+
+
+def test_documents_that_are_the_same_are_found_one_after_the_other(llama):
+    parts = {"first": "a red cat", "keys": "the keys", "copy": "a red cat "}
+    chat = [{"role": "user", "content": "a red cat , the keys , a red cat is here ?"}]
+    found = attnflow.explain_answer(chat, llama, answer="the mat", parts=parts)
+    places = {part.name: part.positions for part in found.named}
+    assert places["copy"] == tuple(at + 7 for at in places["first"])
+    spans = {name: (found.spans[at[0]][0], found.spans[at[-1]][1]) for name, at in places.items()}
+    by_place = attnflow.explain_answer(
+        chat, llama, answer="the mat", parts={name: spans[name] for name in parts}
+    )
+    np.testing.assert_array_equal(found.matrix("parts"), by_place.matrix("parts"))
+    np.testing.assert_array_equal(found.drops, by_place.drops)
 
 
 def test_a_chat_needs_a_template():

@@ -89,3 +89,15 @@ def test_a_chat_that_ends_with_an_answer_was_written_elsewhere(llama):
     assert np.array_equal(found.matrix(), same.matrix())
     more = attnflow.explain_answer(logged, llama, generate=2)
     assert [part.name for part in more.named] == ["key", "assistant"]
+
+
+def test_an_answer_written_elsewhere_is_cited_and_cut_into_steps(llama):
+    """All that read an answer take the one that a chat ends with; none writes another behind it."""
+    chat = [{"role": "system", "content": "play"}, {"role": "user", "content": "the cat is old"}]
+    logged = [*chat, {"role": "assistant", "content": "a red mat ! the keys are here ."}]
+    parts = {"cat": "the cat"}
+    for explain in (attnflow.cite, attnflow.steps):
+        found = explain(logged, llama, parts=parts)
+        given = explain(chat, llama, parts=parts, answer="a red mat ! the keys are here .")
+        assert found.text == given.text
+        assert json.dumps(found.to_dict()) == json.dumps(given.to_dict())

@@ -49,6 +49,7 @@ PIECES = st.sampled_from(
             "\u200d",
         ),
         *("é", "e\u0301", "السلام", "你好", "\u2028", "\x0b", "\x00", "x = 1"),
+        *(word for texts in SENTENCES.values() for text in texts for word in text.split()),
     ]
 )
 

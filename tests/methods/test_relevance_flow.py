@@ -2,16 +2,23 @@
 
 import numpy as np
 import pytest
+import torch
 
 import attnflow
 import talkers
 import temporal_oracle
 import tiny
+from attnflow.edges import corrections
 from attnflow.errors import InputError
-from attnflow.methods import find_edge_method
+from attnflow.methods import find_edge_method, relevance_flow
+from attnflow.models.capture import backward
+from attnflow.models.capture import relevance as capture
 from attnflow.pipeline.prepare import open_session, open_sessions, prepare
 from attnflow.pipeline.request import Request
 from attnflow.records import LayeredGraph, Relevances, Selection
+from attnflow.records.arrays import to_numpy
+from attnflow.records.layers import DeviceLayers, without_first
+from attnflow.solvers.bounded import SHARE
 from attnflow.solvers.execution import Execution
 from attnflow.views.wording.names import is_signed, unit_note
 
@@ -141,3 +148,39 @@ def test_scores_have_a_sign_and_a_unit_in_words():
     found = attnflow.explain("The food was not good.", edges="relevance")
     assert is_signed(found)
     assert unit_note(found.method, found.options) == "scores are in logits of the target"
+
+
+def test_on_another_device_flow_is_bounded_where_the_relevance_is(monkeypatch):
+    model = attnflow.load_model(talkers.llama())
+    prompt = {"first": "the keys to the cabinet", "second": "an old cat is on the mat"}
+    options = {"answer": " is here", "deletions": False}
+    exact = attnflow.explain_answer(prompt, model, **options)
+    for module in (relevance_flow, corrections):
+        monkeypatch.setattr(module, "on_cpu", lambda _: False)
+    monkeypatch.setattr(relevance_flow, "LARGE", 0)
+    monkeypatch.setattr(backward.EdgeReading, "_are_large", lambda *_: True)
+    monkeypatch.setattr(capture, "TIGHT", {"cpu"})
+    kept = []
+    monkeypatch.setattr(
+        capture._Halves,
+        "apply",
+        lambda *args, apply=capture._Halves.apply: kept.append(args[2:]) or apply(*args),
+    )
+    found = attnflow.explain_answer(prompt, model, **options)
+    assert found.statistics["largest_gap"] <= SHARE
+    assert [again for _, again in kept] == [torch.nn.functional.silu] * model.depth
+    assert found.options == exact.options
+    for name in ("scores", "part_scores"):
+        one, other = getattr(found, name), getattr(exact, name)
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-4 * np.abs(other).max())
+
+
+def test_what_is_left_out_when_read_is_left_out_for_all():
+    rng = np.random.default_rng(0)
+    maps = torch.tensor(rng.normal(size=(3, 5, 5)))
+    lazily, whole = DeviceLayers(list(maps), without_first=True), without_first(maps)
+    np.testing.assert_array_equal(np.asarray(lazily), whole.numpy())
+    np.testing.assert_array_equal(to_numpy(lazily[1:]), whole[1:].numpy())
+    assert torch.equal(lazily[2], whole[2])
+    assert torch.equal(lazily.stacked(), whole)
+    assert (lazily.shape, len(lazily), lazily.nbytes) == ((3, 5, 5), 3, maps.nbytes)

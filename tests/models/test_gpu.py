@@ -6,7 +6,9 @@ import torch
 import transformers
 
 import attnflow
+import talkers
 import tiny
+from attnflow.methods import relevance_flow
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -107,3 +109,18 @@ def test_from_the_logit():
     expected = attnflow.explain(tiny.TEXT, (model, tiny.plain()), **options)
     found = attnflow.explain(tiny.TEXT, (model.to("cuda"), tiny.plain()), **options)
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("large", [0, relevance_flow.LARGE])
+def test_flow_on_relevance(large, monkeypatch):
+    """Exact where it is small, and bounded on the device where it is large."""
+    monkeypatch.setattr(relevance_flow, "LARGE", large)
+    network, tokenizer = talkers.llama()
+    options = {"answer": " is here", "deletions": False}
+    prompt = {"first": "the keys to the cabinet", "second": "an old cat is on the mat"}
+    expected = attnflow.explain_answer(prompt, (network, tokenizer), **options)
+    found = attnflow.explain_answer(prompt, (network.to("cuda"), tokenizer), **options)
+    assert ("searched" in found.statistics) == (large == 0)
+    for name in ("scores", "part_scores"):
+        one, other = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-4 * np.abs(other).max())

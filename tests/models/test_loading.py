@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -166,6 +167,52 @@ def test_a_gguf_file_draws_no_bar():
     with no_bars():
         assert gguf.tqdm([]).disable
     assert gguf.tqdm is drawn
+
+
+def write_gguf(path):
+    """A llama of one layer that knows the words a and b."""
+    writer = pytest.importorskip("gguf").GGUFWriter(path, "llama")
+    tokens = ["<s>", "</s>", "<unk>", "a", "b", "Ġ", "Ġa", "Ġb"]
+    writer.add_context_length(32)
+    writer.add_embedding_length(8)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(8)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(4)
+    writer.add_rope_freq_base(1e4)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3, 3, 2, 1, 1, 1, 1, 1])
+    writer.add_token_merges(["Ġ a", "Ġ b"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    writer.add_unk_token_id(2)
+    inside = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+    drawn = np.random.default_rng(0)
+    for name in ("token_embd", "output", *(f"blk.0.{each}" for each in inside)):
+        writer.add_tensor(f"{name}.weight", drawn.normal(size=(8, 8)).astype(np.float32))
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(8, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_a_gguf_file_says_how_it_need_not_be_unpacked_again(tmp_path, caplog):
+    write_gguf(tmp_path / "small.gguf")
+    model = load_model(tmp_path / "small.gguf")
+    assert "small.gguf: a GGUF file is unpacked every time" in caplog.text
+    for line in re.findall(r"^    (model\.\S+)$", caplog.text, flags=re.MULTILINE):
+        exec(line.replace('"unpacked"', "folder"), {"model": model, "folder": tmp_path / "folder"})
+    caplog.clear()
+    saved = load_model(tmp_path / "folder")
+    assert caplog.text == ""
+    scores = [attnflow.explain("a b a", each).row() for each in (model, saved)]
+    np.testing.assert_array_equal(*scores)
 
 
 @pytest.mark.parametrize("missing", ["./no-such-folder", "~/no-such-folder", "/no/such/folder"])

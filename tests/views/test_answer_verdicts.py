@@ -1,9 +1,13 @@
 """What is concluded about an answer: sources against each other, deletions before scores."""
 
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attnflow import Generation
 from attnflow.records.parts import Part
@@ -88,7 +92,7 @@ def answered(drops=None, joint=None, probability=0.4, scores=(5, 1, 1, 1, 2), to
             (),
             "The answer rests on no one source alone: without all of them its probability falls "
             "from 40 % to 0.3 %, without “garden”, the one that matters most, only to 27 %. They "
-            "stand in for one another. The instructions hardly matter.",
+            "stand in for one another: attnflow cite tells which. The instructions hardly matter.",
         ),
         (
             (0.2, 0.9, 0.0, 0.0, 0.0),
@@ -98,12 +102,73 @@ def answered(drops=None, joint=None, probability=0.4, scores=(5, 1, 1, 1, 2), to
             "most, its probability falls from 40 % to 16 %, without all of them to 13 %. The "
             "instructions hardly matter.",
         ),
+        (
+            (0.2, 0.9, 0.0, 0.0, 0.0),
+            -0.5,
+            (),
+            "The answer rests little on the three sources: without “garden”, the one that matters "
+            "most, its probability falls from 40 % to 16 %, without all of them it rises to 66 %. "
+            "The instructions hardly matter.",
+        ),
+        (
+            (0.2, 2.0, 0.1, 0.0, 0.0),
+            9.0,
+            ("garden",),
+            "The scores point to “hotel”, but the answer rests on “garden”: without “garden” its "
+            "probability falls from 40 % to 5 %, without “hotel” to 33 %, without all sources to "
+            "<0.01 %: others stand in for it. The instructions hardly matter.",
+        ),
+        (
+            (-0.1, 3.0, 0.0, 0.0, 0.0),
+            3.2,
+            ("garden",),
+            "The scores point to “hotel”, but the answer rests on “garden”: without “garden” its "
+            "probability falls from 40 % to 2 %, without “hotel” it rises to 44 %; “train” hardly "
+            "matters. The instructions hardly matter.",
+        ),
     ],
 )
 def test_deletions_decide(drops, joint, rests_on, text):
     verdict = judge(answered(drops, joint))
     assert (verdict.text, verdict.rests_on) == (text, rests_on)
     assert verdict.together == (joint == 5.0)
+
+
+def test_units_and_messages_are_quoted():
+    """Nobody counts sentences, or knows which message “user” is."""
+    names = {
+        "hotel": "manual, sentence 1",
+        "garden": "tool weather 2",
+        "train": "pass, or sentence 1",
+    }
+    found = answered((3.0, 2.0, 0.0, 0.0, 0.0), 6.0)
+    parts = [replace(part, name=names.get(part.name, part.name)) for part in found.parts[:4]]
+    text = judge(replace(found, parts=(*parts, *found.parts[4:]))).text
+    assert text.startswith(
+        "The answer rests on “manual, sentence 1” (“hotel”) and “tool weather 2” (“garden”): "
+        "without “manual, sentence 1” its probability falls from 40 % to 2 %, without “tool "
+        "weather 2” to 5 %; “pass, or sentence 1” hardly matters."
+    )
+
+
+def test_every_source_is_accounted_for():
+    """Those that hardly matter are not all others where some make the answer less likely."""
+    names = ("hotel", "garden", "train", "system", "user")
+    roles = dict.fromkeys(names, "source")
+    said = judge(answered((3.0, 0.1, 0.2, -0.9, -0.8), 3.0, roles=roles)).text
+    assert said == (
+        "The answer rests on “hotel”: without it its probability falls from 40 % to 2 %; two "
+        "others hardly matter. Without “system” its probability rises from 40 % to 98 %, and "
+        "without one other it rises, too."
+    )
+    many = judge(answered((6.0, 1.0, 0.9, 0.8, 0.75), 6.0, roles=roles)).text
+    assert "“garden”, “train”, “system” and one more matter less" in many
+
+
+def test_what_misleads_and_stands_against_it_is_told_once():
+    said = judge(answered((-0.8, 3.0, 0.0, 0.0, 0.0), 3.2)).text
+    assert said.count("hotel") == 2
+    assert "without “hotel” it rises to 89 %" in said
 
 
 def test_an_unlikely_answer_is_told_by_its_mean_token():
@@ -116,6 +181,11 @@ def test_an_unlikely_answer_is_told_by_its_mean_token():
     drops = (1.5, 0.0, 0.0, 0.0, 0.0)
     assert judge(answered(drops, 1.5)).rests_on == ("hotel",)
     assert judge(answered(drops, 1.5, probability=0.5**20, tokens=20)).rests_on == ()
+
+
+def test_percentages_next_to_one_are_told_alike():
+    said = judge(answered((0.0,) * 5, 0.04, probability=0.01, tokens=1)).text
+    assert "stays at 1 %" in said
 
 
 def test_scores_alone_compare_sources_too():
@@ -135,9 +205,33 @@ def test_without_sources_all_parts_are_compared():
     assert verdict.text == (
         "The scores point to “hotel”, but the answer rests on “train” and “system”: without "
         "“train” its probability falls from 40 % to 2 %, without “system” to 5 %, without “hotel” "
-        "to 40 %; the other two hardly matter."
+        "it stays at 40 %; the other two hardly matter."
     )
 
 
 def test_the_prompt_is_shown_without_its_template():
     assert asked_text(answered()) == "where ?"
+
+
+PERCENT = r"<?([\d.e−-]+) %"
+
+
+@given(
+    drops=st.lists(st.floats(-3, 6), min_size=5, max_size=5),
+    joint=st.floats(-3, 8),
+    probability=st.sampled_from([0.9, 0.4, 0.01]),
+    scores=st.permutations((5, 4, 3, 1, 2)),
+    tokens=st.sampled_from([1, 2, 9]),
+)
+def test_no_sentence_says_that_something_falls_to_more(drops, joint, probability, scores, tokens):
+    """What falls, falls to less, also where several cases are told in one breath."""
+    said = judge(answered(drops, joint, probability, scores, tokens)).text
+    for sentence in re.split(r"\.(?= |$)", said):
+        told = re.search(rf"(falls|rises) from {PERCENT} to {PERCENT}(.*)", sentence)
+        if told is None:
+            continue
+        way, before, after, rest = told.groups()
+        others = re.findall(rf"(?:only |it (falls|rises) )?to {PERCENT}", rest)
+        for how, value in [(way, after), *((how or way, value) for how, value in others)]:
+            sign = 1 if how == "rises" else -1
+            assert sign * (float(value) - float(before)) > 0, sentence

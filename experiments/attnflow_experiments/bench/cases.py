@@ -45,14 +45,15 @@ class Row:
         return min(times) / self.seconds if times else None
 
 
-def best_time(function: Callable[[], Any], *, repeats: int = 5) -> float:
+def best_time(function: Callable[[], Any], *, device: str = "cpu", repeats: int = 5) -> float:
     """The shortest of several times, in seconds, after a first call that compiles and warms up."""
+    clock = time.process_time if device == "cpu" else time.perf_counter
     function()
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         function()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return min(times)
 
 
@@ -78,7 +79,7 @@ def compare(
         AttnflowError: A baseline's values differ from attnflow's.
     """
     given = placed(attention, device)
-    seconds = best_time(lambda: flow(given, queries=queries, device=device))
+    seconds = best_time(lambda: flow(given, queries=queries, device=device), device=device)
     values = to_numpy(flow(given, queries=queries, device=device))
     weights = edge_weights(attention)
     depth, size = attention.shape[0], attention.shape[-1]
@@ -135,7 +136,7 @@ def measure_forward_pass(report: Report, device: str) -> Iterator[Row]:
     model.eval().to(device)
     tokens = torch.randint(1000, 30000, (1, 128), device=device)
     with torch.inference_mode():
-        forward = best_time(lambda: _finished(model(tokens), device), repeats=9)
+        forward = best_time(lambda: _finished(model(tokens), device), device=device, repeats=9)
         model.set_attn_implementation("eager")
         own = torch.stack(model(tokens, output_attentions=True).attentions)[:, 0]
     for kind, attention in (
@@ -181,7 +182,10 @@ def measure_rollout(report: Report, device: str) -> Iterator[Row]:
             _finished(found, device)
 
         label = f"rollout, batch of {batch}, 12 layers, {size} tokens, heads fused"
-        yield Row(label, best_time(roll), {"the matrix products alone": best_time(multiply)})
+        alone: dict[str, float | str] = {
+            "the matrix products alone": best_time(multiply, device=device)
+        }
+        yield Row(label, best_time(roll, device=device), alone)
 
 
 def measure_growth(report: Report, device: str) -> Iterator[tuple[str, Sequence[int], list[float]]]:
@@ -207,13 +211,17 @@ def measure_growth(report: Report, device: str) -> Iterator[tuple[str, Sequence[
 def cls_time(attention: FloatArray, device: str, **options: Any) -> float:
     """Seconds for flow from the first position to all tokens."""
     given = placed(attention, device)
-    return best_time(lambda: flow(given, queries=0, device=device, **options), repeats=3)
+    return best_time(
+        lambda: flow(given, queries=0, device=device, **options), device=device, repeats=3
+    )
 
 
 def last_time(attention: FloatArray, device: str) -> float:
     """Seconds for flow from the last position of the top layer to all tokens."""
     given = placed(attention, device)
-    return best_time(lambda: flow(given, layers=-1, queries=-1, device=device), repeats=1)
+    return best_time(
+        lambda: flow(given, layers=-1, queries=-1, device=device), device=device, repeats=1
+    )
 
 
 def _finished(result: Any, device: str) -> Any:

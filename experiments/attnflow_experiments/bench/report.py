@@ -15,6 +15,8 @@ from attnflow_experiments.bench import cases
 
 PACKAGES = ("attnflow", "numpy", "numba", "torch", "scipy", "ortools", "igraph", "networkx")
 
+NEXT = "**Next**: [how flow is solved](flow.md), [what an explanation costs](costs.md).\n"
+
 
 def run(
     *,
@@ -41,7 +43,7 @@ def run(
         ("Rollout", cases.measure_rollout),
     ):
         parts.append(f"## {title}\n\n{_table(list(measure(report, device)))}")
-    parts.append(_growth(report, device))
+    parts += [_growth(report, device), NEXT]
     page = "\n".join(parts)
     if write is not None:
         write_file(write, page.encode())
@@ -51,17 +53,23 @@ def run(
 def _introduction(device: str) -> str:
     on_gpu = device == "cuda"
     command = "attnflow bench --device cuda" if on_gpu else "attnflow bench"
-    work = f"the GPU, {_gpu()}" if on_gpu else f"all {cores()} cores"
+    times = "Times are processor seconds, those of all threads added up."
+    if on_gpu:
+        times = f"attnflow runs on the GPU, {_gpu()}; the libraries' times are processor seconds."
     versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     return f"""# How fast attention flow is
 
-Written by `{command} -o docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it
-to repeat everything here. attnflow uses {work}, the libraries one thread each. All
-solve the same maximum-flow problems in the same run, and their values are compared. Only solving is
-timed: the libraries' graphs are built beforehand. Where a library would take long it solves a
-random sample of the pairs, and its time is scaled to all of them. *Real* is all-MiniLM-L6-v2's
-attention on a text of our own, *random* a Dirichlet distribution, *decoder* made-up attention to
-the first token, to neighbours and by chance. Times are the best of several.
+Written by `{command} -o docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it to repeat
+everything here. This is flow on *attention*, as in the paper, because its graphs are those that
+other libraries can solve, too; [how flow is solved](flow.md#speed) has flow on relevance.
+
+All solve the same maximum-flow problems in the same run, and their values are compared. Libraries
+build their graphs beforehand, and only solving is timed. Where a library would take long, it solves
+a random sample of the pairs, and its time is scaled to all of them. *Real* is all-MiniLM-L6-v2's
+attention on a text that comes with the benchmark, *random* is drawn from a Dirichlet distribution,
+and *decoder* is made-up attention to the first token, to neighbours and at random.
+
+{times} The best of several runs counts.
 
 Machine: {cores()} cores of {_processor()}. Python {platform.python_version()}, {versions}.
 """

@@ -7,7 +7,8 @@ hand, faithfulness on classifiers, and knockouts of cuts and of the first edges 
 on relevance, layer-wise relevance, what ``explain`` chooses by itself,
 integrated gradients, rollout on ALTI, attention flow, and baselines that read nothing of the model.
 Every number of every text is kept in WORK: run it again to continue, or with other trials. Trains
-the models it needs in WORK, by ``attnflow train``. One process, on the CPU unless told otherwise.
+the models it needs in WORK, by ``attnflow train``. On the CPU unless told otherwise; --workers
+share the texts.
 
 FOLDER has sst2/ (GLUE's), sva/full_sentences/wiki-dev.txt (Linzen et al. 2016) and
 rationales/hummingbird_sentiment.tsv; without it, trials that need these are left out.
@@ -19,18 +20,14 @@ import argparse
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import attnflow
-from attnflow.errors import AttnflowError
-from attnflow.io.checkpoint import Checkpoint
 from attnflow_experiments.evidence import stations
+from attnflow_experiments.evidence.pages import write_page
 from attnflow_experiments.evidence.tables import Found, write_tables
-from attnflow_experiments.evidence.trials import Trial, all_models, make_trials
-from attnflow_experiments.known_answers.cases import Case
+from attnflow_experiments.evidence.trials import make_trials
+from attnflow_experiments.evidence.work import collect, fill
 from attnflow_experiments.known_answers.trials import Settings
 
 
@@ -46,6 +43,7 @@ def main() -> None:
         "--without", metavar="WAY", action="append", default=[], help="leave a way out for now"
     )
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--device", help="where models are trained and run, such as cuda")
     parser.add_argument("--minilm", type=Path, help="the folder of all-MiniLM-L6-v2")
     parser.add_argument("--smollm", type=Path, help="SmolLM2-135M-Instruct, a folder or GGUF file")
@@ -71,9 +69,7 @@ def main() -> None:
             parser.error(f"--only {name} is unknown; there are {', '.join(trials)}")
     given.work.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * given.minutes
-    left_out = set(given.without)
-    for name in names:
-        fill(settings, name, given.count, left_out, end)
+    fill(settings, names, given.count, given.without, end, given.workers)
     found = {name: (trial, collect(settings, name)) for name, trial in trials.items()}
     tables = write_tables({name: each for name, each in found.items() if each[1]})
     for title, table in tables.items():
@@ -82,68 +78,6 @@ def main() -> None:
         write_page(page, tables)
     if given.raw is not None:
         write_raw(given.raw, {name: each for name, (_, each) in found.items()})
-
-
-def fill(settings: Settings, name: str, count: int | None, without: set[str], end: float) -> None:
-    """Measure what is missing of a trial, case by case."""
-    trial, kept = make_trials(settings)[name], _kept(settings, name)
-    wanted = {piece: work for piece, work in trial.works.items() if piece not in without}
-    number = trial.count if count is None else min(count, trial.count)
-    if all(_place(at, piece) in kept for at in range(number) for piece in wanted):
-        return
-    model = _model(settings, trial.model)
-    for at, case in enumerate(_cases(trial, kept, model, number)):
-        for piece, work in wanted.items():
-            if _place(at, piece) not in kept:
-                kept.put(_place(at, piece), _tried(work, case, model))
-        if time.monotonic() > end:
-            break
-
-
-@lru_cache(maxsize=1)
-def _model(settings: Settings, name: str) -> Any:
-    """A model, kept for the next trial; circuits have one each."""
-    if name == "none":
-        return None
-    return attnflow.load_model(all_models(settings)[name](), device=settings.device)
-
-
-def _tried(work: Any, case: Any, model: Any) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = work(case, model)
-    except AttnflowError as error:
-        return {"refused": str(error)}
-    return found
-
-
-def _cases(trial: Trial, kept: Checkpoint, model: Any, count: int) -> Iterator[Any]:
-    """The first cases; those that a model is asked for are kept, too."""
-    if trial.drawn:
-        yield from islice(trial.cases(model), count)
-        return
-    name = f"cases-{count}"
-    if name not in kept:
-        kept.put(name, [case.as_data() for case in islice(trial.cases(model), count)])
-    yield from map(Case.from_data, kept.get(name))
-
-
-def collect(settings: Settings, name: str) -> list[Found]:
-    """What was measured on each case of a trial, by the name of the piece."""
-    trial, kept = make_trials(settings)[name], _kept(settings, name)
-    found = []
-    for at in range(trial.count):
-        names = [piece for piece in trial.works if _place(at, piece) in kept]
-        if names:
-            found.append({piece: kept.get(_place(at, piece)) for piece in names})
-    return found
-
-
-def _kept(settings: Settings, name: str) -> Checkpoint:
-    return Checkpoint(settings.work / "evidence" / name, {"trial": name, "seed": settings.seed})
-
-
-def _place(at: int, piece: str) -> str:
-    return f"{at:03}." + piece.replace(",", "").replace(" × ", "-x-").replace(" ", "-")
 
 
 def write_raw(path: Path, found: Mapping[str, Sequence[Found]]) -> None:
@@ -179,16 +113,6 @@ def _numbers(values: Any, name: str = "") -> Iterator[tuple[str, float]]:
             yield from _numbers(each, f"{name}.{at}".lstrip("."))
     elif isinstance(values, int | float):
         yield name, float(values)
-
-
-def write_page(page: Path, tables: dict[str, str]) -> None:
-    """Put the tables between the marks of a page, and leave the rest of it as it is."""
-    text = page.read_text(encoding="utf-8")
-    for title, table in tables.items():
-        before, mark, rest = text.partition(f"<!-- {title} -->\n")
-        if mark:
-            text = f"{before}{mark}\n{table}\n\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
-    page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from attnflow.models.locating import locate
 from attnflow_experiments.known_answers.cases import Case, planted_sentence
+from attnflow_experiments.known_answers.prepare import save_plain
 
 WORDS = (
     *("apple", "bread", "chair", "door", "engine", "field", "garden", "house", "island", "jacket"),
@@ -184,9 +185,6 @@ def probe(folder: Path, base: Path, seed: int) -> Path:
     optimizer.step(loss)
     with torch.no_grad():
         network.score.weight.copy_(weights)
-    # The GGUF file was quantized; these weights are not.
-    network.hf_quantizer, network.is_quantized = None, False
-    vars(network.config).pop("quantization_config", None)
     tokenizer.save_pretrained(folder)
-    network.save_pretrained(folder)
+    save_plain(network, folder)
     return folder

@@ -35,11 +35,17 @@ WAYS: dict[str, dict[str, Any]] = {
     "default, target named": {"target": True},
     "integrated gradients": {"method": "integrated"},
     "ALTI rollout": {"edges": "alti", "method": "rollout"},
+    "ALTI rollout, first token left out": {
+        "edges": "alti",
+        "method": "rollout",
+        "correction": "sink",
+    },
     "attention flow": {"edges": "attention", "method": "flow"},
 }
 BASELINES = ("random order", "first token first", "last token first")
 MEASURED = ("comprehensiveness", "sufficiency", "aopc")
 SETS = 5  # random ones
+FEWEST = "the fewest of its largest edges that do nine tenths of that"
 CUT, SPARED = "its cut", "as many at random, none to the first token"
 BoolArray = npt.NDArray[np.bool_]
 
@@ -135,8 +141,8 @@ def knockouts(case: Case, model: Any) -> Measured:
     """The change of log p without the cut of the word that matters, and without other sets.
 
     The word is the one that decides where that is known, and otherwise the one with the highest
-    score; the other word is drawn by lot. Random sets have as many edges as the cut. On decoders
-    some spare the first token, which takes what has nowhere else to go.
+    score; the other word is drawn by lot. Random sets have as many edges. On decoders some
+    spare the first token, which takes what has nowhere else to go.
     """
     found = attnflow.explain(case.text, model, **FLOW, **case.question)
     every = range(len(found.tokens))
@@ -162,6 +168,13 @@ def knockouts(case: Case, model: Any) -> Measured:
         name: {"edges": one.removed, "change": one.change, "random": one.random_change}
         for name, one in results.items()
     }
+    fewest = _fewest(case, model, cut.cut, found_sets[CUT]["change"])
+    (alone,) = attnflow.knockout(case.text, model, edges={FEWEST: fewest}, random=SETS).values()
+    found_sets[FEWEST] = {
+        "edges": alone.removed,
+        "change": alone.change,
+        "random": alone.random_change,
+    }
     if model.is_decoder(model.tokenize(case.text)):
         removed = results[CUT].removed
         spared = {
@@ -179,6 +192,16 @@ def _largest(edges: Sequence[Edge], share: float) -> tuple[Edge, ...]:
     order = sorted(edges, key=lambda edge: -edge.capacity)
     sums = np.cumsum([edge.capacity for edge in order])
     return tuple(order[: int(np.searchsorted(sums, share * sums[-1])) + 1])
+
+
+def _fewest(case: Case, model: Any, edges: Sequence[Edge], change: float) -> tuple[Edge, ...]:
+    """The largest edges, of 1, 2, 4 …, that do nine tenths of what all of them do."""
+    order = tuple(sorted(edges, key=lambda edge: -edge.capacity))
+    counts = [2**power for power in range(len(order).bit_length()) if 2**power < len(order)]
+    sets = {str(count): order[:count] for count in counts}
+    tried = attnflow.knockout(case.text, model, edges=sets, random=0) if sets else {}
+    enough = [name for name, one in tried.items() if one.change <= 0.9 * change]
+    return sets[enough[0]] if enough else order
 
 
 def _spared(depth: int, size: int, count: int, chance: np.random.Generator) -> BoolArray:

@@ -63,7 +63,7 @@ def edges_there(case: Any, model: Any) -> BoolArray:
     session = opened(case, model, "attention")
     tokens, query = session.forward.tokens, session.query
     edges, _ = survey(model, session.forward, lambda: model.logits([tokens], [query]))
-    there = np.stack([edges.seen(step, per_head=False) for step in range(len(edges.steps))])
+    there = np.stack(edges.seen(per_head=False))
     there[:, range(there.shape[1]), range(there.shape[1])] = False
     return there
 

@@ -23,9 +23,9 @@ from attnflow.records.selection import input_positions
 from attnflow_experiments.evidence import measure
 from attnflow_experiments.evidence.measure import WAYS, Measured, Work
 from attnflow_experiments.known_answers.cases import Case, planted_sentence, positions_of
+from attnflow_experiments.known_answers.trials import SEEDS
 from attnflow_experiments.known_answers.words import DECIDING, NEUTRAL, THINGS
 
-SEEDS = 5
 PARAPHRASES = 5
 WAYS_TRIED = (
     *("relevance flow", "default, target named", "integrated gradients", "ALTI rollout"),

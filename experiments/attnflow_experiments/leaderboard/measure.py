@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,18 @@ import numpy as np
 import attnflow
 from attnflow import EDGE_RULES, METHODS
 from attnflow.errors import AttnflowError, InputError
+from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Evaluation
 from attnflow.io.checkpoint import Checkpoint
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
+from attnflow.pipeline.request import reads
+from attnflow.solvers.execution import at_most
+from attnflow_experiments.leaderboard.standings import SHOWN
 
 PIECE = 5  # texts
+MEASURED = tuple(dict.fromkeys(["aopc", *(column.metric for column in SHOWN)]))
+DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,7 @@ def measure(tasks: Sequence[Task], workers: int) -> dict[str, Evaluation]:
     context = get_context("spawn")
     with (
         progress_bar("evaluating", len(missing), shown=True, unit="pieces") as show,
-        ProcessPoolExecutor(min(workers, len(missing) or 1), context, _one_thread) as pool,
+        ProcessPoolExecutor(min(workers, len(missing) or 1), context, one_thread) as pool,
     ):
         jobs = [pool.submit(compute, *each) for each in missing]
         for done, job in enumerate(as_completed(jobs), start=1):
@@ -92,33 +100,85 @@ def measure(tasks: Sequence[Task], workers: int) -> dict[str, Evaluation]:
     return {task.board: join(task) for task in tasks}
 
 
-def _one_thread() -> None:
+_ALONE = ExitStack()  # for as long as the process lives
+
+
+def one_thread() -> None:
+    """How a process that shares the machine with others begins."""
     import logging
 
     import torch
 
     torch.set_num_threads(1)
+    _ALONE.enter_context(at_most(1))
     logging.getLogger("attnflow").setLevel(logging.ERROR)
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: str, device: str | None) -> Any:
+    return load_model(model, device=device)
 
 
 def compute(task: Task, name: str, first: int) -> None:
     """One piece, kept as soon as it is there."""
-    model = load_model(task.model, device=task.device)
+    model = _loaded(task.model, task.device)
+    marked = ("rationale",) if task.rationale else ()
+    metrics = [
+        name for name in MEASURED if METRICS[name].against in ("filler", "reference", *marked)
+    ]
     try:
-        found = attnflow.evaluate(
-            task.rows[first : first + PIECE],
-            model,
-            methods=task.methods,
-            edges=task.edges,
-            replacement=task.fillers,
-            rationale_column="marks" if task.rationale else None,
-            seed=task.seed + first,
-        )
-        value = replace(found, curves={}).to_dict()
+        parts = [
+            attnflow.evaluate(
+                task.rows[first : first + PIECE],
+                model,
+                methods=methods,
+                edges=edges,
+                metrics=metrics,
+                replacement=task.fillers,
+                rationale_column="marks" if task.rationale else None,
+                seed=task.seed + first,
+            )
+            for methods, edges in grids(task)
+        ]
+        value = beside(parts).to_dict()
     except InputError as error:
         print(f"{task.board}, texts {name}: {error}", file=sys.stderr)
         value = {"refused": str(error)}
     task.checkpoint.put(name, value)
+
+
+def grids(task: Task) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Methods and rules that may be asked for together; not every method reads every rule.
+
+    What reads no edges is asked for once, with the first.
+    """
+    alone = tuple(name for name in task.methods if not METHODS[name].reads_edges)
+    together: dict[tuple[str, ...], list[str]] = {}
+    for rule in task.edges:
+        able = [name for name in task.methods if METHODS[name].reads_edges]
+        able = [name for name in able if reads(METHODS[name], EDGE_RULES[rule])]
+        together.setdefault(tuple(able), []).append(rule)
+    for methods, rules in together.items():
+        yield (*methods, *alone), tuple(rules)
+        alone = ()
+
+
+def beside(parts: Sequence[Evaluation]) -> Evaluation:
+    """Evaluations of the same texts as one; what several have, such as baselines, is taken once."""
+    first, *others = parts
+    explainers, values, tied = list(first.explainers), [first.values], list(first.tied)
+    for part in others:
+        new = [at for at, each in enumerate(part.explainers) if each not in explainers]
+        explainers += [part.explainers[at] for at in new]
+        values.append(part.values[new])
+        tied += [part.tied[at] for at in new]
+    return replace(
+        first,
+        explainers=tuple(explainers),
+        values=np.round(np.concatenate(values), DIGITS),
+        tied=tuple(tied),
+        curves={},
+    )
 
 
 def join(task: Task) -> Evaluation:

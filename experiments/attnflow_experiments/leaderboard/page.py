@@ -11,7 +11,7 @@ from attnflow.evaluation.metrics import METRICS
 from attnflow.evaluation.result import Column, Evaluation, Explainer, Line
 from attnflow.evaluation.tables import SURE, cell
 from attnflow.pipeline.choice import PAPER
-from attnflow_experiments.leaderboard.standings import REFERENCE, SHOWN, Table
+from attnflow_experiments.leaderboard.standings import BEFORE, REFERENCE, SHOWN, Table
 
 BASELINES = {"random": "random order", "first": "first token first", "last": "last token first"}
 SAME = "last-layer attention"  # what `raw` on attention is at the top layer
@@ -22,8 +22,11 @@ Which method says best what a model's answer came from? Every method on every ki
 several data sets, beside baselines. One command measures it and writes this page:
 
 ```
-python -m attnflow_experiments.leaderboard WORK --data FOLDER
+python -m attnflow_experiments.leaderboard WORK --data FOLDER --raw docs/results/leaderboard.parquet
 ```
+
+([Every number](results/leaderboard.parquet) of every text is kept; `scripts/boards` runs all boards
+side by side.)
 
 Scores are of the top layer, for the model's own prediction. **Comprehensiveness** (higher is
 better) decides the order: how far the probability of the prediction falls when the highest 1, 5,
@@ -101,16 +104,39 @@ def follows(boards: Mapping[str, Table]) -> str:
         )
     lost = sum(not _beats_random(board) for board in all_boards)
     return (
-        f"**What follows**: {ask}"
-        "What attnflow uses by default has layers, or needs no target, beside its ranking "
-        "([why](choosing.md)). Flow as in the paper is for routes and capacities, not for ranking: "
-        f"on {lost} of {len(boards)} it is not significantly better than random order."
+        f"**What follows**: {ask}{' '.join(_of_default(list(all_boards)))} Flow as in the paper is "
+        f"for routes and capacities, not for ranking: on {lost} of {len(boards)} it is not "
+        "significantly better than random order."
     )
+
+
+def _of_default(boards: Sequence[Table]) -> Iterator[str]:
+    """How what attnflow uses now stands beside the best, and beside what it used before."""
+    having = [(board, chosen) for board in boards if "default" in (chosen := board.chosen())]
+    near = [chosen["default"] for board, chosen in having if _near(board, chosen["default"])]
+    if not having:
+        return
+    default = name_of(having[0][1]["default"].explainer)
+    yield f"The default, {default}, is not significantly worse than the best on {len(near)}"
+    yield f"of {len(having)} ([why it is the default](choosing.md))."
+    before = [
+        (board, chosen["default"], chosen[BEFORE]) for board, chosen in having if BEFORE in chosen
+    ]
+    apart = [
+        now.mean > then.mean for board, now, then in before if board.differ(now, [then])[0] < SURE
+    ]
+    better, worse = apart.count(True), apart.count(False)
+    yield f"Beside what 0.2 used it is significantly better on {better} and worse on {worse}"
+    yield f"of {len(before)}."
+
+
+def _near(board: Table, line: Line) -> bool:
+    return line is board.best or line.p >= SURE
 
 
 def _blind(board: Table) -> list[str]:
     """The orders that read nothing of the model and are not significantly worse than the best."""
-    near = [line for line in board.order if line is board.best or line.p >= SURE]
+    near = [line for line in board.order if _near(board, line)]
     return [name_of(each.explainer) for each in near if each.explainer.method in BASELINES]
 
 

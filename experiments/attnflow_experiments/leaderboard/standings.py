@@ -26,13 +26,13 @@ SHOWN = (
     Column("auprc", "rationale"),
     Column("token-f1", "rationale"),
 )
-# Boards that were recorded before relevance was an edge rule know what was the default then.
+BEFORE = "default of 0.2"
 CHOICES = {
     "default": DEFAULT,
-    "default of 0.2": SHARES,
+    BEFORE: SHARES,
     "default of 0.2 with a target": PAPER_WITH_TARGET,
 }
-DECODERS = {"default": DEFAULT, "default of 0.2": Choice("gradient", "direct")}
+DECODERS = {"default": DEFAULT, BEFORE: Choice("gradient", "direct")}
 
 
 class Table:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 
-from attnflow.api.explain import listed
+from attnflow.api.explain import as_far_as_done, listed
 from attnflow.io.inputs import one_each
 from attnflow.io.progress import progress_bar
 from attnflow.options.option import takes
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attnflow.models.loading import Source
 
 P = ParamSpec("P")
+LENGTH = 200  # tokens of an answer where no number is given
 
 
 class Cites(Protocol[P]):
@@ -44,7 +45,8 @@ def cite(prompt: Any, model: Source = None, *, options: CiteOptions) -> Citation
 
     A source is cited where a sentence is much less likely without it, with the sentences of the
     source that carry this. Of sources that say the same, any one is enough: they are cited
-    together. Sentences that are as likely without any source are flagged.
+    together. Sentences that are as likely without any source are flagged. Interrupted work raises
+    `attnflow.errors.Interrupted`, which has the sentences that are finished.
 
     Args:
         prompt: A dict of named texts, or the messages of a chat with their ``parts``; or many of
@@ -59,20 +61,24 @@ def cite(prompt: Any, model: Source = None, *, options: CiteOptions) -> Citation
         >>> print(found.markdown)  # doctest: +SKIP
     """
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import make_prompt
+    from attnflow.models.answers.prompts import make_prompt, written_elsewhere
     from attnflow.models.loading import load_model
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.citing import CitingConfig, cite
 
     items, single = listed(prompt)
+    texts: Sequence[str | None] = one_each("answer", options.answer, len(items))
+    if options.answer is None and options.generate is None:
+        items, texts = written_elsewhere(items)
+    length = LENGTH if options.generate is None else options.generate
     sampling = {} if options.sampling is None else options.sampling
     asked = [
         CitingConfig(
-            Writing(options.generate, text, sampling, options.seed, options.stream),
+            Writing(length, text, sampling, options.seed, options.stream),
             options.checks,
             options.least,
         )
-        for text in one_each("answer", options.answer, len(items))
+        for text in texts
     ]
     request = Request.of(options, progress=False, answer=None)
     answers = answers_of(load_model(model, device=options.device))
@@ -81,10 +87,11 @@ def cite(prompt: Any, model: Source = None, *, options: CiteOptions) -> Citation
         make_prompt(each, answers.tokenizer, name, options.parts, roles=options.roles)
         for each in items
     ]
-    found: list[Citations] = []
-    with progress_bar("citing", len(items), shown=options.progress) as advance:
-        for one, each in zip(prompts, asked, strict=True):
-            done = len(found)
-            found.append(cite(one, answers, request, each, lambda share: advance(done + share)))  # noqa: B023
-            advance(len(found))
+
+    def cite_each(advance: Callable[[float], None]) -> Iterator[Citations]:
+        for done, (one, each) in enumerate(zip(prompts, asked, strict=True)):
+            yield cite(one, answers, request, each, lambda share: advance(done + share))  # noqa: B023
+
+    with progress_bar("citing", len(items), shown=options.progress, share=single) as advance:
+        found = as_far_as_done(cite_each(advance))
     return found[0] if single else found

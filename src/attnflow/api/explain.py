@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 import numpy.typing as npt
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Conversation = str | Mapping[str, str] | Sequence[Mapping[str, str]]
 
 P = ParamSpec("P")
+T = TypeVar("T")
 LENGTH = 40  # tokens of an answer where no number is given
 
 
@@ -160,7 +161,7 @@ def answer_each(
 ) -> Iterator[Generation]:
     """One result per prompt and method; each is what it would be alone."""
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import make_prompt, split_answer
+    from attnflow.models.answers.prompts import make_prompt, written_elsewhere
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.generation import AnswerConfig, explain_by_each
 
@@ -168,9 +169,7 @@ def answer_each(
     sampling = {} if options.sampling is None else options.sampling
     texts = list(one_each("answer", options.answer, len(prompts)))
     if options.generate is None and options.answer is None:
-        # A chat that ends with an answer is one that was written elsewhere.
-        pairs = [split_answer(each) for each in prompts]
-        prompts, texts = [prompt for prompt, _ in pairs], [text for _, text in pairs]
+        prompts, texts = written_elsewhere(prompts)
     asked = [
         AnswerConfig(
             Writing(length, text, sampling, options.seed, options.stream),
@@ -193,9 +192,9 @@ def answer_each(
         advance(place + 1)
 
 
-def as_far_as_done(results: Iterable[Generation]) -> list[Generation]:
+def as_far_as_done(results: Iterable[T]) -> list[T]:
     """All results; where work is interrupted, `Interrupted` has those that are finished."""
-    found: list[Generation] = []
+    found: list[T] = []
     try:
         found.extend(results)
     except KeyboardInterrupt as stopped:

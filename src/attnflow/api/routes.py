@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attnflow.errors import InputError
 from attnflow.methods import find_trace
 from attnflow.options.option import takes_text
 from attnflow.options.tables import RoutesOptions
@@ -56,15 +55,6 @@ def check_routes(method: str) -> None:
 
 def trace_to(session: Session, to: int | str, *, verify: bool | None = None) -> FlowTrace:
     """The trace from the position that a session explains to a token, with its cut removed."""
-    if session.config.query == "all":
-        msg = "query='all' does not apply to routes, which end at one position; name it"
-        raise InputError(msg)
-    if session.config.heads == "each":
-        msg = (
-            "heads='each' does not apply to routes, which pass through merged heads; pick one by "
-            "number"
-        )
-        raise InputError(msg)
     method = session.config.method
     if not session.starts_at_target(method):
         session.check_one_position()

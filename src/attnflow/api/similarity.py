@@ -68,9 +68,6 @@ def similarity(
     find_edge_method(options.method)  # the others explain one output, and no position
     plain = {"query": "all", "correction": None, "normalize": True, "words": False}
     request = Request.of(options, progress=False, **plain)
-    if options.heads == "each":
-        msg = "heads='each' does not apply to similarity: heads are merged; pick some by number"
-        raise InputError(msg)
     for given in (first, second):
         if is_pair(given):
             msg = (

@@ -39,7 +39,7 @@ def steps(text: Any, model: Source = None, *, options: StepsOptions) -> Reasonin
     """
     request = Request.of(options, progress=False, answer=None)
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import make_prompt
+    from attnflow.models.answers.prompts import make_prompt, written_elsewhere
     from attnflow.models.loading import load_model
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.steps import StepsConfig, trace_steps
@@ -48,16 +48,19 @@ def steps(text: Any, model: Source = None, *, options: StepsOptions) -> Reasonin
     if not single:
         msg = f"steps takes one prompt; there are {len(items)}: call it once for each"
         raise InputError(msg)
+    answer = options.answer
+    if answer is None and options.generate is None:
+        items, (answer,) = written_elsewhere(items)
     adapter = load_model(model, device=options.device)
     answers = answers_of(adapter)
     prompt = make_prompt(items[0], answers.tokenizer, adapter.name, options.parts)
     writing = Writing(
         LENGTH if options.generate is None else options.generate,
-        options.answer,
+        answer,
         {} if options.sampling is None else options.sampling,
         options.seed,
         options.stream,
     )
     asked = StepsConfig(writing, options.by, options.conclusion)
-    with progress_bar("tracing steps", 1, shown=options.progress) as advance:
+    with progress_bar("tracing steps", 1, shown=options.progress, share=True) as advance:
         return trace_steps(prompt, answers, request, asked, advance)

@@ -186,7 +186,7 @@ def as_data(found: Generation) -> dict[str, Any]:
             for row, part in zip(found.table(), found.parts, strict=True)
         ],
         "part_scores": found.matrix("parts").tolist(),
-        "scores": found.matrix().tolist(),
+        "scores": None if found.scores is None else found.matrix().tolist(),
         "warnings": list(found.warnings),
         "options": dict(found.options),
     }
@@ -221,10 +221,12 @@ def prompts_of(
 
 def _check_inside(parts: dict[str, str], messages: list[Any], file: Path) -> None:
     """Refuse parts that are no piece of the messages."""
+    from attnflow.models.answers.prompts import is_same
+
     contents = [str(message.get("content")) for message in messages]
     for name, text in parts.items():
         count = sum(each.count(text) for each in contents)
-        if count == 1:
+        if count == sum(is_same(text, each) for each in parts.values()):
             continue
         if not count:
             msg = (
@@ -244,7 +246,11 @@ def _part(given: str) -> tuple[str, str]:
     if not (name.strip() and equals and file):
         msg = f"--part {given!r} must be a name and a file: --part manual=manual.txt"
         raise InputError(msg)
-    return name.strip(), _read(Path(file)).strip()
+    text = _read(Path(file)).strip()
+    if not text:
+        msg = f"--part {given}: {file} is empty; leave the part out"
+        raise InputError(msg)
+    return name.strip(), text
 
 
 def read_roles(given: Sequence[str]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from attnflow.errors import AttnflowError, InputError, ModelError
 
 app = typer.Typer(
     name="attnflow",
-    help="Where did a Transformer's output come from? Raw attention, rollout and exact flow.",
+    help="Which words did a Transformer's output come from, and by which way?",
     context_settings={"help_option_names": list(HELP)},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

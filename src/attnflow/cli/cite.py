@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,17 +12,17 @@ from attnflow.cli.errors import printable
 from attnflow.cli.inputs import check_targets
 from attnflow.cli.status import show_status
 from attnflow.cli.streams import echo, print_json
-from attnflow.errors import InputError
+from attnflow.errors import InputError, Interrupted
 from attnflow.options.tables import CiteOptions
 
 Markdown = Annotated[
-    bool, own.flag("--markdown", None, "Print Markdown, with a footnote for each citation.")
+    bool, own.flag("--markdown", "Print Markdown, with a footnote for each citation.")
 ]
 Save = Annotated[
-    Path | None, own.flag("--save", "FILE", "Save the result as JSON, for Citations.load.")
+    Path | None, own.flag("--save FILE", "Save the result as JSON, for Citations.load.")
 ]
 Html = Annotated[
-    Path | None, own.flag("--html", "FILE", "Save the answer beside its sources as one HTML file.")
+    Path | None, own.flag("--html FILE", "Save the answer beside its sources as one HTML file.")
 ]
 
 
@@ -71,8 +72,11 @@ def cite(  # noqa: PLR0913 - one argument per option of its own
 
     with show_status("loading the model"):
         loaded = load_model(model)
-    with show_status("citing"):
-        found = find(prompts[0], loaded, parts=parts, **options)
+    stopped = False
+    try:
+        found = find(prompts[0], loaded, parts=parts, progress=sys.stderr.isatty(), **options)
+    except Interrupted as interrupted:
+        found, stopped = interrupted.found[0], True
     if save is not None:
         found.save(save, overwrite=True)  # which was checked before any work
         echo(f"saved the citations to {save}", err=True)
@@ -81,13 +85,14 @@ def cite(  # noqa: PLR0913 - one argument per option of its own
         echo(f"saved the interactive view to {html}", err=True)
     if as_json:
         print_json({**found.to_dict(), "summary": found.summary})
-        return
-    if markdown:
+    elif markdown:
         echo(printable(found.markdown))
-        return
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    from attnflow.views.terminal.citations import citations_view
+        from attnflow.views.terminal.citations import citations_view
 
-    console = Console(highlight=False)
-    console.print(citations_view(found, console))
+        console = Console(highlight=False)
+        console.print(citations_view(found, console))
+    if stopped:
+        raise KeyboardInterrupt

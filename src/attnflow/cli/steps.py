@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +15,10 @@ from attnflow.io.files import check_target
 from attnflow.options.tables import StepsOptions
 
 Save = Annotated[
-    Path | None, own.flag("--save", "FILE", "Save the result as JSON, for Reasoning.load.")
+    Path | None, own.flag("--save FILE", "Save the result as JSON, for Reasoning.load.")
 ]
 Html = Annotated[
-    Path | None, own.flag("--html", "FILE", "Save a page that shows the steps and what each reads.")
+    Path | None, own.flag("--html FILE", "Save a page that shows the steps and what each reads.")
 ]
 
 
@@ -64,8 +65,7 @@ def steps(  # noqa: PLR0913 - one argument per option of its own
 
     with show_status("loading the model"):
         loaded = load_model(model)
-    with show_status("removing steps"):
-        found = trace(prompts[0], loaded, **options)
+    found = trace(prompts[0], loaded, progress=sys.stderr.isatty(), **options)
     if save is not None:
         found.save(save, overwrite=True)  # which was checked before any work
         echo(f"saved the steps to {save}", err=True)

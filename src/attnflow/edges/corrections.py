@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from attnflow.records.activations import Activations, Relevances
-from attnflow.records.arrays import namespace, to_numpy
+from attnflow.records.arrays import on_cpu, to_numpy
+from attnflow.records.layers import DeviceLayers, without_first
 from attnflow.records.sparse import LongArray, SparseLayer
 from attnflow.records.types import Array, FloatArray
 
@@ -101,26 +102,29 @@ def _to_sums(layer: FloatArray, sums: FloatArray) -> FloatArray:
 
 
 def without_sink(
-    weights: Array, heads: Array | None, relevance: Relevances | None
+    weights: Array,
+    heads: Array | None,
+    relevance: Relevances | None,
+    *,
+    when_read: bool = False,
 ) -> tuple[Array, Array | None, Relevances | None]:
     """Amounts ``[…, query, key]`` without those that go to the first token, which are left out.
 
     Later positions have theirs as before: nothing reaches them through the first token. Where the
-    target is read at the first token, it is all that there is, and keeps what arrived.
+    target is read at the first token, it is all that there is, and keeps what arrived. On another
+    device they may be left out ``when_read``.
     """
-
-    def left_out(amounts: Array) -> Array:
-        made = namespace(amounts).concat([amounts[..., :1] * 0, amounts[..., 1:]], -1)
-        made[..., 0, 0] = amounts[..., 0, 0]
-        return made
-
     streams = None if relevance is None else relevance.streams
     alone = streams is not None and not to_numpy(streams[-1])[1:].any()
     if relevance is not None and not alone:
         inputs = to_numpy(relevance.inputs).copy()
         inputs[0] = 0.0
         relevance = replace(relevance, inputs=inputs)
-    return left_out(weights), None if heads is None else left_out(heads), relevance
+    heads = None if heads is None else without_first(heads)
+    if when_read and heads is None and not on_cpu(weights[0]):
+        given = weights.given if isinstance(weights, DeviceLayers) else weights
+        return DeviceLayers(given, without_first=True), heads, relevance
+    return without_first(weights), heads, relevance
 
 
 SINK = "sink"

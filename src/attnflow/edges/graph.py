@@ -32,6 +32,7 @@ from attnflow.records.arrays import (
     on_cpu,
     to_numpy,
 )
+from attnflow.records.layers import DeviceLayers
 from attnflow.records.learned import LearnedHeads
 from attnflow.records.sparse import SparseLayer, SparseLayers
 
@@ -234,7 +235,7 @@ def build_graph(
     """
     rule = EDGE_RULES[options.rule]
     if rule.amounts:
-        return _amounts(made or rule.apply(activations), activations, options)
+        return _amounts(made or rule.apply(activations), activations, options, read_once=read_once)
     if is_sparse(activations):
         if not options.discard:
             return sparse_graph(activations, options, keep_maps=keep_maps)
@@ -243,14 +244,18 @@ def build_graph(
     return _built(rule, made, activations, options, keep_maps=keep_maps, read_once=read_once)
 
 
-def _amounts(made: Maps, activations: Activations, options: EdgeOptions) -> LayeredGraph:
+def _amounts(
+    made: Maps, activations: Activations, options: EdgeOptions, *, read_once: bool
+) -> LayeredGraph:
     """The graph of amounts, left as they are and where they are; heads add up."""
     maps: Array = made.layers
+    if isinstance(maps, DeviceLayers) and not read_once:
+        maps = maps.stacked()
     heads = maps if maps.ndim == 4 else None
     weights = maps if heads is None else add_heads(maps, options.heads)
     relevance = activations.relevance
     if options.correction == SINK:
-        weights, heads, relevance = without_sink(weights, heads, relevance)
+        weights, heads, relevance = without_sink(weights, heads, relevance, when_read=read_once)
     return LayeredGraph(
         weights,
         heads if options.heads == "each" else None,

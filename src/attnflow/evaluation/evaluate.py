@@ -19,12 +19,12 @@ from attnflow.evaluation.explainers import (
     check_fillers,
     keep_common,
     make_configs,
+    mark_tokens,
     name_default,
     score_texts,
 )
 from attnflow.evaluation.metrics import METRICS, Case
 from attnflow.evaluation.metrics.metric import STEPS, Erase
-from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Column, Evaluation, Explainer
 from attnflow.io.inputs import several
 from attnflow.io.progress import progress_bar

@@ -10,7 +10,6 @@ import numpy as np
 
 from attnflow.errors import InputError, unknown
 from attnflow.evaluation.metrics.metric import Erase
-from attnflow.evaluation.rationales import mark_tokens
 from attnflow.evaluation.result import Explainer
 from attnflow.io.rows import Row
 from attnflow.methods import METHODS
@@ -20,7 +19,7 @@ from attnflow.pipeline.request import AUTO, LOGIT, POSITION, Request
 from attnflow.records import FloatArray
 
 if TYPE_CHECKING:
-    from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.adapter import ModelAdapter, Tokens
     from attnflow.pipeline.session import Session
 
 REFERENCES = ("blank-out", "gradient-norm")
@@ -29,6 +28,7 @@ DRAWN = ("random", "first", "last")
 LAST_LAYER = "raw"
 BESIDE = "lrp"  # shown with flow on relevance: the sum over all paths of the same edges
 FILLERS = ("unk", "mask", "delete", "mean")
+MARKED = 0.5  # of a word's rationale: from this on people marked it
 FEWEST = 2  # tokens that can be put in an order
 
 
@@ -209,3 +209,31 @@ def add_drawn(found: Sequence[Text], seed: int) -> None:
         chance = np.random.default_rng([seed, text.row])
         for name, scores in zip(DRAWN, (chance.random(size), -places, places), strict=True):
             text.scores[Explainer(name, baseline=True)] = scores
+
+
+def mark_tokens(
+    weights: Sequence[float] | None, tokens: Tokens, positions: Sequence[int]
+) -> FloatArray | None:
+    """1 for each of the tokens at these positions whose word is marked, and 0 for the others."""
+    if weights is None:
+        return None
+    if tokens.word_ids is None:
+        msg = "rationales need a tokenizer that tells where its tokens stand in the text"
+        raise InputError(msg)
+    count = len(tokens.text.split())
+    if len(weights) != count:
+        msg = f"{tokens.text!r} has {count} words and {len(weights)} marks; give one for each word"
+        raise InputError(msg)
+    starts, at = [], 0
+    for word in tokens.word_texts:
+        at = max(at, tokens.text.find(word, at))
+        starts.append(len(tokens.text[:at].split()) - _inside(tokens.text, at))
+        at += len(word)
+    marked = [abs(weight) >= MARKED for weight in weights]
+    words = [tokens.word_ids[position] for position in positions]
+    return np.array([0.0 if word is None else float(marked[starts[word]]) for word in words])
+
+
+def _inside(text: str, at: int) -> int:
+    """1 where a word that blanks separate began before this place and goes on here."""
+    return int(at > 0 and not text[at - 1].isspace())

@@ -12,6 +12,7 @@ relevance), and other tokens of a group with it have the flow to them alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,11 +28,16 @@ from attnflow.records import (
     Route,
     Selection,
 )
-from attnflow.records.arrays import to_numpy
+from attnflow.records.arrays import on_cpu, to_numpy
+from attnflow.records.layers import DeviceLayers
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.temporal import TemporalNetwork, prepare
 
+if TYPE_CHECKING:
+    from attnflow.solvers.bounded import BoundedNetwork
+
 FOR, AGAINST = 1.0, -1.0
+LARGE = 1 << 27  # bytes of relevance; less is solved exactly on the CPU
 
 
 def score(
@@ -46,11 +52,13 @@ def score(
     places = [place for place, group in enumerate(others) if group]
     values = np.zeros(len(asked))
     statistics = []
+    made = _bounded if stays_on_device(graph) else _network
     for sign in (FOR, AGAINST):
         if places:
-            network = _network(graph, sources, sign, selection.to_layer)
+            network = made(graph, sources, sign, selection.to_layer)
             found = network.solve([others[place] for place in places], execution)
-            values[places] += sign * found.values
+            # A cut, which is the maximum. Of a network that is proven to a share, mostly so.
+            values[places] += sign * found.upper
             statistics.append(found.statistics)
     own = to_numpy(arrived(relevance, selection.to_layer))
     for place, group in enumerate(asked):
@@ -147,4 +155,32 @@ def _network(
         weights = to_numpy(graph.weights[to_layer:])
         graph.cache[key] = prepare(np.maximum(sign * weights, 0.0), sources)
     network: TemporalNetwork = graph.cache[key]
+    return network
+
+
+def stays_on_device(graph: LayeredGraph) -> bool:
+    """Whether flow is bounded where the relevance is: it is large, and not where NumPy is."""
+    if graph.relevance is None or on_cpu(_given(graph)[0]):
+        return False
+    return int(graph.weights.nbytes) > LARGE
+
+
+def _given(graph: LayeredGraph) -> Any:
+    """The relevance as it is, whatever is left out of it."""
+    return graph.weights.given if isinstance(graph.weights, DeviceLayers) else graph.weights
+
+
+def _bounded(
+    graph: LayeredGraph, sources: tuple[int, ...], sign: float, to_layer: int
+) -> BoundedNetwork:
+    """The same, where the relevance is; made once."""
+    from attnflow.solvers.bounded import BoundedNetwork  # importing torch is slow
+
+    key = ("bounded flow", sources, sign, to_layer)
+    if key not in graph.cache:
+        without_first = getattr(graph.weights, "without_first", False)
+        graph.cache[key] = BoundedNetwork(
+            _given(graph)[to_layer:], sources, sign, without_first=without_first
+        )
+    network: BoundedNetwork = graph.cache[key]
     return network

@@ -195,9 +195,13 @@ class ModelCheckpoint:
 
     def load(self) -> tuple[Any, Any]:
         """The network, and its tokenizer, image processor or whatever reads its inputs."""
+        if self.gguf:
+            log.warning(UNPACKED, next(iter(self.gguf.values())))
         try:
             with no_bars():
                 network = self._network(self._head())
+                if self.gguf:
+                    unmark(network)
                 return network, self._processor(network)
         except (
             *(OSError, ValueError, ImportError, KeyError, EOFError),
@@ -269,6 +273,22 @@ class ModelCheckpoint:
     def _processor(self, network: Any) -> Any:
         auto = kind_of(network).processor(network)
         return None if auto is None else self._get(auto)
+
+
+UNPACKED = """%s: a GGUF file is unpacked every time it is loaded, which is slow.
+To unpack it only once, run this in Python:
+    model = attnflow.load_model(THE_FILE)
+    model.network.save_pretrained("unpacked")
+    model.tokenizer.save_pretrained("unpacked")
+and use the folder "unpacked" in place of the file."""
+
+
+def unmark(network: Any) -> None:
+    """Say of an unpacked network that it is not quantized; transformers would not save it."""
+    network.hf_quantizer = None
+    network.is_quantized = False
+    if hasattr(network.config, "quantization_config"):
+        del network.config.quantization_config
 
 
 @contextmanager

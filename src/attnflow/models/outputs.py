@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attnflow.errors import InputError, ModelError, shown
+from attnflow.errors import InputError, ModelError, did_you_mean, shown
 from attnflow.models.adapter import Aim, Objective
 from attnflow.models.checks.padding import once
 from attnflow.models.text.tokens import name_token, without_marks
@@ -201,8 +201,8 @@ def label_indices(config: Any, target: str | int, name: str) -> tuple[int, ...]:
     if not found:
         allowed = ", ".join(dict.fromkeys(labels.values()))
         msg = (
-            f"target={target!r} is not a label of {name}; allowed: {allowed}, or a label's number, "
-            f"0 to {len(labels) - 1}"
+            f"target={target!r} is not a label of {name}; {did_you_mean(meant, labels.values())}"
+            f"allowed: {allowed}, or a label's number, 0 to {len(labels) - 1}"
         )
         raise InputError(msg)
     return found

@@ -62,14 +62,26 @@ class Option:
     described: bool = False
 
 
-def option(default: T, help: str, *flags: str, **about: Any) -> T:
+def option(default: T, help: str, flags: str = "", **about: Any) -> T:
     """The default of a table's field, declared with what `Option` has."""
-    return field(default=default, metadata=required(help, *flags, **about))
+    return field(default=default, metadata=required(help, flags, **about))
 
 
-def required(help: str, *flags: str, **about: Any) -> dict[str, Option]:
+def required(help: str, flags: str = "", **about: Any) -> dict[str, Option]:
     """What is declared of a field without a default: ``field(metadata=required(…))``."""
-    return {KEY: Option(help, flags=flags, **about)}
+    names, metavar = split_flags(flags)
+    return {KEY: Option(help, flags=names, metavar=metavar, **about)}
+
+
+def split_flags(flags: str) -> tuple[tuple[str, ...], str | None]:
+    """Flags as a help page has them, and what stands for their value.
+
+    >>> split_flags("--query -q TOKEN"), split_flags("--words")
+    ((('--query', '-q'), 'TOKEN'), (('--words',), None))
+    """
+    names = tuple(each for each in flags.split() if each.startswith("-"))
+    value = flags.split()[len(names) :]
+    return names, value[0] if value else None
 
 
 def options_of(table: Any) -> dict[str, tuple[Field[Any], Option]]:
@@ -92,6 +104,11 @@ def type_name(declared: Field[Any]) -> str:
     """An option's type as it is written: ``"int | None"``."""
     kind = declared.type
     return kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
+
+
+def has_use(known: Option, function: str) -> bool:
+    """Whether an option applies to a function, whatever its value or with some values."""
+    return not isinstance(known.not_for.get(function), str)
 
 
 def is_given(table: Any, name: str) -> bool:
@@ -149,7 +166,7 @@ def takes(table: Any, **others: Any) -> Callable[[Callable[..., Any]], Any]:
         declared = options_of(table)
         found = signature(function)
         own = [each for each in found.parameters.values() if each.name != "options"]
-        having = [one for one in declared.values() if function.__name__ not in one[1].not_for]
+        having = [one for one in declared.values() if has_use(one[1], function.__name__)]
         shown = found.replace(parameters=[*own, *(_parameter(each) for each, _ in having)])
         known = tuple(shown.parameters)
         flags = [name for name, (each, _) in declared.items() if type_name(each) == "bool"]

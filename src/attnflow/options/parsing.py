@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnflow.errors import InputError
+from attnflow.errors import InputError, did_you_mean
 
 
 def parse_layers(given: str) -> Any:
@@ -34,7 +34,8 @@ def parse_correction(given: str) -> str | None:
     """``none`` is the plain method."""
     known = ("auto", "uniform", "sink")
     if given not in (*known, "none"):
-        msg = f"--correction {given!r} is unknown; give {', '.join(known[1:])}, or none"
+        near = did_you_mean(given, known)
+        msg = f"--correction {given!r} is unknown; {near}give {', '.join(known[1:])}, or none"
         raise InputError(msg)
     return None if given == "none" else given
 

@@ -93,7 +93,8 @@ class Blanking:
         if known or session.measurable:
             # What clients ask for is not kept: it may be any number of sets.
             own = replace(self._eraser, batch_size=BLANK_BATCH, known=dict(self._without))
-            return [self._said(row) for row in own.without(sets, advance)]
+            before = session.prediction
+            return [self._said(row, before) for row in own.without(sets, advance)]
         query = session.query
         return erase(
             model,
@@ -114,15 +115,10 @@ class Blanking:
         (whole,) = self._eraser.without([()])
         return int(whole.argmax())
 
-    def _said(self, probabilities: Tensor) -> Prediction:
+    def _said(self, probabilities: Tensor, before: Prediction) -> Prediction:
         """A prediction without some tokens; what was predicted with them is always among it."""
-        before = self.session.prediction
-        found = rank_outputs(
-            probabilities,
-            self._name,
-            None if before is None else before.position,
-        )
-        if before is None or before.label in dict(found.alternatives):
+        found = rank_outputs(probabilities, self._name, before.position)
+        if before.label in dict(found.alternatives):
             return found
         kept = float(probabilities[self._predicted])
         return replace(found, alternatives=(*found.alternatives, (before.label, kept)))

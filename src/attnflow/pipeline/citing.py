@@ -8,13 +8,13 @@ than `CitingConfig.checks`; what is claimed was measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, Interrupted, shown
 from attnflow.methods.erasing import DELETE, Eraser
 from attnflow.methods.question import no_progress
 from attnflow.models.answers.interface import Answers, answer_positions
@@ -150,15 +150,24 @@ def cite(
     asked: CitingConfig,
     advance: Advance = no_progress,
 ) -> Citations:
-    """What each sentence of an answer rests on."""
+    """What each sentence of an answer rests on.
+
+    `Interrupted` has what was finished, where work is interrupted after the first sentence.
+    """
     found = open_citing(prompt, answers, config, asked)
-    sentences = []
-    for number in range(len(found.pieces)):
-        sentences.append(found.sentence(number))
-        advance((number + 1) / len(found.pieces))
-    whole = found.whole
-    return Citations(
-        answer=whole.answer or "",
+    sentences, whole = list[CitedSentence](), found.whole
+    count = len(found.pieces)
+    try:
+        for number in range(count):
+            sentences.append(found.sentence(number))
+            advance((number + 1) / count)
+    except KeyboardInterrupt:
+        if not sentences:
+            raise
+        told = f"interrupted: {len(sentences)} of {count} sentences of the answer are cited"
+        whole = replace(whole, notices=(told, *whole.notices), cut_at=None)
+    made = Citations(
+        answer=(whole.answer or "")[: sentences[-1].span[1]],
         sentences=tuple(sentences),
         sources=tuple(
             CitedSource(each.name, found.text_of(at)) for at, each in enumerate(found.sources)
@@ -172,6 +181,9 @@ def cite(
         warnings=tuple(dict.fromkeys(whole.notices)),
         cut_at=whole.cut_at,
     )
+    if len(sentences) < count:
+        raise Interrupted([made])
+    return made
 
 
 def open_citing(prompt: Prompt, answers: Answers, config: Request, asked: CitingConfig) -> Citing:

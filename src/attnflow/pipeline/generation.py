@@ -20,6 +20,8 @@ from attnflow.models.answers.prompts import Prompt
 from attnflow.models.text.answers import shared_start
 from attnflow.models.text.edits import answer_notices
 from attnflow.models.text.writing import Writing
+from attnflow.options.option import refuse_all
+from attnflow.options.tables import ANSWER as EXPLAIN_ANSWER
 from attnflow.pipeline.answers import (
     PROMPT,
     AnswerSession,
@@ -73,24 +75,6 @@ class AnswerConfig:
     each: str = SENTENCES
 
 
-def check_for_answers(config: Request) -> None:
-    """Refuse options that have no meaning where a whole answer is explained."""
-    given = {
-        "target": config.target is not None,
-        "query": config.query is not None,
-        "layers": config.layers is not None,
-        "words": config.words,
-        "heads": config.heads == "each",
-    }
-    for option, asked in given.items():
-        if asked:
-            why = "every token of the answer is explained where it was predicted; leave it out"
-            if option == "words":
-                why = "they have scores of tokens and of parts, and a part may be a word (parts=)"
-            msg = f"{option}={shown(getattr(config, option))} is not for answers: {why}"
-            raise InputError(msg)
-
-
 def explain_answer(
     prompt: Prompt,
     answers: Answers,
@@ -115,7 +99,7 @@ def explain_by_each(
     """
     check_each(asked.each)
     configs = [replace(config, method=method, contrast=None) for method in config.asked]
-    check_for_answers(config)
+    refuse_all(config, EXPLAIN_ANSWER, "answers")
     for each in configs:
         check_through(each, asked.through)
         _check_method(each, answers)

@@ -27,7 +27,8 @@ from attnflow.models.outputs import (
 )
 from attnflow.models.text.spans import END, SPAN, START, Spans
 from attnflow.models.text.writing import Writing
-from attnflow.options.tables import KnockoutOptions
+from attnflow.options.option import refuse_all
+from attnflow.options.tables import KNOCKOUT, KnockoutOptions
 from attnflow.pipeline.edge_sets import EdgeReader, candidates, draw
 from attnflow.pipeline.prepare import check_known, read_input, read_parts
 from attnflow.pipeline.request import check_batch_size, plain_query
@@ -61,12 +62,7 @@ class KnockoutConfig(KnockoutOptions):
         for name in ("target", "contrast"):
             object.__setattr__(self, name, check_choice(name, getattr(self, name)))
         object.__setattr__(self, "query", plain_query(self.query))
-        if self.query == "all":
-            msg = (
-                "query='all' does not apply to knockouts, which change the prediction at one "
-                "position"
-            )
-            raise InputError(msg)
+        refuse_all(self, KNOCKOUT)
         for each in fields(self):
             if each.type == "bool":
                 check_flag(each.name, getattr(self, each.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from attnflow.errors import AttnflowError, InputError
 from attnflow.methods import METHODS, Method, Scores, find_edge_method, find_trace
 from attnflow.methods.method import merge_statistics
 from attnflow.methods.question import Question, Target, no_progress, resolve_targets
-from attnflow.methods.relevance_flow import check_start
+from attnflow.methods.relevance_flow import check_start, stays_on_device
 from attnflow.models.adapter import Objective
 from attnflow.models.outputs import is_number
 from attnflow.options.option import described
@@ -125,9 +125,10 @@ class Graphs:
         elif options.heads == "each":
             options = replace(options, heads="mean")
         keep_maps = find_edge_method(method).uses_maps
-        key = (options.residual, options.correction, each_head, chance, keep_maps)
+        lazily = self.config.rule.amounts and method == "flow" and not chance
+        key = (options.residual, options.correction, each_head, chance, keep_maps, lazily)
         if key not in self._built:
-            build = chance_graph if chance else build_graph
+            build = chance_graph if chance else partial(build_graph, read_once=lazily)
             made = None if self.config.rule.fuses_heads else self._made()
             self._built[key] = build(activations, options, keep_maps=keep_maps, made=made)
         return self._built[key]
@@ -155,6 +156,7 @@ class Session:
     given: Tokens | None = None
     _graphs: Graphs = field(init=False)
     cache: dict[Any, Any] = field(default_factory=dict, init=False)
+    _corrections: dict[str, str | None] = field(default_factory=dict, init=False)
     _measured: dict[tuple[str, bool], Scores] = field(default_factory=dict, init=False)
     _without: dict[frozenset[int], Tensor] = field(default_factory=dict, init=False)
 
@@ -230,7 +232,10 @@ class Session:
 
     def correction(self, method: str) -> str | None:
         """How a method's scores are corrected for the receptive field of a causal decoder."""
-        return self.config.correction_for(method, causal=self.causal, size=self.size)
+        if method not in self._corrections:
+            found = self.config.correction_for(method, causal=self.causal, size=self.size)
+            self._corrections[method] = found
+        return self._corrections[method]
 
     @property
     def maps(self) -> Sequence[Array]:
@@ -314,7 +319,7 @@ class Session:
         groups = self.groups if words else groups
         keys = tuple(range(self.size if groups is None else len(groups)))
         sources = len(steps) * len(queries) * (self.heads if each_head else 1)
-        whole = check is None or member.cost != "pair"
+        whole = check is None or member.cost != "pair" or stays_on_device(self.graph(method))
         most = len(keys) if whole else self._keys_per_piece(sources)
 
         parts = []

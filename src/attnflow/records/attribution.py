@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -231,6 +231,10 @@ class Attribution(SavedRecord):
         ``layer`` and ``query`` are as for `row`; ``None`` changes nothing. The prediction stays
         the same.
         """
+        (moved,) = at_each(self, [(layer, query)])
+        return moved
+
+    def _at(self, layer: int | None, query: int | str | None) -> Attribution:
         given = {"layer": layer, "query": query}
         moved = object.__new__(type(self))  # with fields that were checked
         moved.__dict__.update(
@@ -365,6 +369,13 @@ class Attribution(SavedRecord):
     def to_frame(self) -> pd.DataFrame:
         """One row per score: layer, (head,) query, query_token, key, token, score. Needs pandas."""
         return _to_frame(self)
+
+
+def at_each(
+    of: Attribution, places: Iterable[tuple[int | None, int | str | None]]
+) -> list[Attribution]:
+    """The same scores at each of these layers and positions, as by `Attribution.at`."""
+    return [of._at(*place) for place in places]
 
 
 def _to_frame(of: Attribution) -> pd.DataFrame:

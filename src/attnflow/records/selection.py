@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from attnflow.errors import InputError, shown
+from attnflow.errors import InputError, did_you_mean, shown
 
 Indices = int | Iterable[int] | None
 Groups = tuple[tuple[int, ...], ...]
@@ -174,7 +174,8 @@ def _by_text(query: str, tokens: Sequence[str], name: str, words: Sequence[str |
     elif pieces := _find_text(query, words):
         what = f"is split into {_format_tokens(tokens, pieces)}; give one of these, or its position"
     else:
-        what = "is not one of the tokens; give one, or its position"
+        near = did_you_mean(query, tokens)
+        what = f"is not one of the tokens; {near}give one, or its position"
     msg = f"{name}={shown(query)} {what}: {_format_tokens(tokens)}"
     raise InputError(msg)
 

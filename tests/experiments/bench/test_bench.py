@@ -52,7 +52,7 @@ def test_growth_is_shown_with_its_exponent(monkeypatch):
 
 def test_growth_has_every_size_that_it_names(monkeypatch):
     """All measured functions run, with the sizes cut to what takes no time."""
-    monkeypatch.setattr(cases, "best_time", lambda function, repeats: 1.0)
+    monkeypatch.setattr(cases, "best_time", lambda function, device, repeats: 1.0)
     for name in ("real_attention", "random_attention", "decoder_attention"):
         monkeypatch.setattr(cases, name, lambda *given, **options: some.make("dense", 2, 3, 1))
     for where, longest in (("cpu", 1024), ("cuda", 4096)):

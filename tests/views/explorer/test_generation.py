@@ -18,6 +18,7 @@ from serving import running
 
 PARTS = {"first": "the keys to the cabinet", "second": "a red cat", "question": "here is the key"}
 ANSWER = "the old cat is on the mat"
+NAMED = (("one", "red"), ("two", "old"), ("three", "cat"))
 
 
 @pytest.fixture(scope="module")
@@ -116,12 +117,28 @@ def test_the_whole_answer_is_shown_at_first(tab, file, found):
 def test_the_sentence_names_what_of_the_prompt_gave_most(tab, file, found):
     values = found.mean().values
     ordinary = [at for at, word in enumerate(found.word_ids) if word is not None]
-    prompt = [at for at in ordinary if at not in found.answer]
+    named = {at for part in found.named for at in part.positions}
+    prompt = [at for at in ordinary if at in named]
     best = dict.fromkeys(found.tokens[at] for at in sorted(prompt, key=lambda at: -values[at]))
     first, second, third = (f"“\u2068{token}\u2069”" for token in list(best)[:3])
     tab.goto(file)
     said = tab.text_content("#answer-found")
-    assert f" Of the prompt, most from {first}, {second} and {third}." in said
+    assert f" Of the prompt’s words, {first}, {second} and {third} have the highest scores." in said
+
+
+def test_of_a_long_prompt_the_source_that_matters_most_is_open(tab, tmp_path):
+    model = load_model(talkers.llama(max_position_embeddings=256))
+    parts = {name: f"the old keys are {word} here . " * 7 for name, word in NAMED}
+    found = attnflow.explain_answer({**parts, "question": "is it ?"}, model, answer=ANSWER)
+    rows = {row.name: row.drop for row in found.table()}
+    tab.goto(found.explore().save(tmp_path / "long.html").as_uri())
+    tab.wait_for_selector(".word")
+    shown = tab.eval_on_selector_all(
+        ".part-section[open]", "all => all.map((e) => e.querySelector('.name').textContent)"
+    )
+    assert shown == [max(parts, key=lambda name: rows[name])]
+    roles = tab.eval_on_selector_all(".role", "all => all.map((e) => e.textContent)")
+    assert roles == ["source", "source", "source", "", ""]
 
 
 def test_ratios_to_chance_have_no_shares(tab, model, tmp_path):

@@ -230,7 +230,7 @@ def test_a_target_is_explained_and_named(ask, classifier):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"target": "dual"}, "target='dual' is not a label of tiny/verbs; allowed: singular"),
+        ({"target": "dual"}, "'dual' is not a label of tiny/verbs; did you mean 'plural'? allowed"),
         ({"target": 7}, "target=7 does not exist; allowed: 0 to 1"),
         ({"target": 1, "contrast": 1}, "target and contrast are the same"),
     ],

@@ -309,7 +309,13 @@ def is_chat(given: Any) -> bool:
     )
 
 
-def split_answer(given: Any) -> tuple[Any, str | None]:
+def written_elsewhere(prompts: Sequence[Any]) -> tuple[list[Any], list[str | None]]:
+    """Prompts and their answers: a chat that ends with one has its answer already."""
+    pairs = [_split_answer(each) for each in prompts]
+    return [prompt for prompt, _ in pairs], [text for _, text in pairs]
+
+
+def _split_answer(given: Any) -> tuple[Any, str | None]:
     """A chat without the assistant's last message, and that, which is its answer."""
     if not is_chat(given) or len(given) < 2 or given[-1]["role"] not in ("assistant", "model"):
         return given, None
@@ -357,9 +363,10 @@ def _with_parts(given: Any, tokenizer: Any, model: str, parts: Parts | None) -> 
     if not isinstance(parts, Mapping):
         msg = f"parts={shown(parts)} must be a dict: a name, and the part's text or (start, end)"
         raise InputError(msg)
+    given = list(parts.values())
     found = tuple(
-        Piece(_name(name), _find(name, each, prompt.text), _role_of_name(name))
-        for name, each in parts.items()
+        Piece(_name(name), _find(name, each, prompt.text, given, at), _role_of_name(name))
+        for at, (name, each) in enumerate(parts.items())
     )
     _check_apart(found)
     taken = {each.name for each in found} & {each.name for each in prompt.pieces}
@@ -495,13 +502,20 @@ def _name(name: Any) -> str:
     return name
 
 
-def _find(name: Any, given: Any, text: str) -> Span:
-    """Where a part is: a text that occurs once, or its start and end."""
+def _find(name: Any, given: Any, text: str, parts: Sequence[Any], number: int) -> Span:
+    """Where a part is: a text, or its start and end.
+
+    The text occurs once, or as often as there are parts with it, which come one after the other.
+    """
     if isinstance(given, str) and given.strip():
+        same = [at for at, each in enumerate(parts) if is_same(each, given)]
         given = given.strip()
-        at = text.find(given)
-        if at < 0 or text.find(given, at + 1) >= 0:
-            what = "is not in the prompt" if at < 0 else "is in the prompt several times"
+        places = [match.start() for match in re.finditer(f"(?={re.escape(given)})", text)]
+        at = places[same.index(number)] if len(places) == len(same) else -1
+        if at < 0:
+            what = f"is in the prompt {len(places)} times" if places else "is not in the prompt"
+            if len(places) == 1:
+                what = f"is in the prompt once, and {len(same)} parts have its text"
             msg = f"part {shown(name)} {what}: {shown(given)}; give its (start, end) in the text"
             raise InputError(msg)
         return at, at + len(given)
@@ -513,6 +527,11 @@ def _find(name: Any, given: Any, text: str) -> Span:
         f"end ≤ {len(text)}, the prompt's length in characters"
     )
     raise InputError(msg)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two parts are given by the same text."""
+    return isinstance(one, str) and isinstance(other, str) and one.strip() == other.strip()
 
 
 def _check_apart(pieces: Sequence[Piece]) -> None:

@@ -16,6 +16,7 @@ alive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -33,7 +34,9 @@ from attnflow.models.capture.probabilities import (
 )
 from attnflow.models.capture.spec import CaptureSpec, Site
 from attnflow.records import NotKept
+from attnflow.records.layers import DeviceLayers
 
+LARGE = 1 << 27  # bytes of maps on a GPU from which on each is made when it is added to
 BLOCK = {"cpu": 1 << 21, "cuda": 1 << 25}  # entries of [batch, head, row, key] held at a time
 # Where a position reads a single key, nothing is left to read without it: costs are capped there.
 LEAST_REST = 1e-3
@@ -84,7 +87,7 @@ class EdgeReading:
         self.streams: dict[int, Tensor] = {}
         self._followed = 0
         self._shapes: list[tuple[tuple[int, ...], torch.dtype, torch.device]] = []
-        self._maps: list[Tensor] = []
+        self._maps: list[Tensor | None] = []
 
     def place(self, heads: int, queries: int, keys: int, like: Tensor) -> Place:
         """A place for another call of attention."""
@@ -95,7 +98,13 @@ class EdgeReading:
 
     def map_of(self, number: int) -> Tensor | None:
         """The map of a call of attention, while and after a backward pass runs."""
-        return self._maps[number] if number < len(self._maps) else None
+        if number >= len(self._maps):
+            return None
+        made = self._maps[number]
+        if made is None:
+            shape, dtype, device = self._shapes[number]
+            made = self._maps[number] = torch.zeros(shape, dtype=dtype, device=device)
+        return made
 
     def follow(self, states: Tensor | None, *, items_first: bool) -> None:
         """Note the relevance of states of the residual stream, when it is known."""
@@ -133,25 +142,35 @@ class EdgeReading:
         """
         self.streams.clear()
         shapes = self._shapes[:count]
-        if len(set(shapes)) == 1:  # one array, so that layers need not be copied into one
+        self._maps = [None] * count
+        if len(set(shapes)) == 1 and not self._are_large(shapes):
+            # One array, so that layers need not be copied into one.
             shape, dtype, device = shapes[0]
             self._maps = list(torch.zeros(count, *shape, dtype=dtype, device=device))
-        else:
-            self._maps = [torch.zeros(s, dtype=t, device=d) for s, t, d in shapes]
         leaves = [*self.leaves, *self.added]
         found = torch.autograd.grad(target, leaves, allow_unused=True, retain_graph=keep)
         return list(found)
 
     def maps(self, item: int) -> list[Tensor]:
         """The maps of one item, ``[query, key]`` or ``[head, query, key]``."""
-        return [each[item] for each in self._maps]
+        made = [self.map_of(number) for number in range(len(self._maps))]
+        return [each[item] for each in made if each is not None]
 
-    def stacked(self, item: int, size: int) -> Tensor:
+    def stacked(self, item: int, size: int) -> Tensor | DeviceLayers:
         """The maps of one item whose layers have one size, as one array ``[step, …]``."""
+        maps = [each[..., :size, :size] for each in self.maps(item)]
         first = self._maps[0]
-        if first._base is not None and len(first._base) == len(self._maps):
-            return first._base[:, item, ..., :size, :size]
-        return torch.stack([each[..., :size, :size].to(first.device) for each in self.maps(item)])
+        whole = None if first is None else first._base
+        if whole is not None and len(whole) == len(maps):
+            return whole[:, item, ..., :size, :size]
+        if self._are_large(self._shapes[: len(maps)]):
+            return DeviceLayers(maps)
+        return torch.stack([each.to(maps[0].device) for each in maps])
+
+    def _are_large(self, shapes: Sequence[Any]) -> bool:
+        """Whether maps take memory only when they are added to, which the tape has given back."""
+        there = len({device for *_, device in shapes}) == 1 and shapes[0][2].type != "cpu"
+        return there and not self.heads and sum(4 * prod(shape) for shape, *_ in shapes) > LARGE
 
 
 class Attend(torch.autograd.Function):

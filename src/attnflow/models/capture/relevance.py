@@ -47,6 +47,8 @@ ACTIVATIONS = {
     *(torch.square, Tensor.square, torch.clamp, Tensor.clamp, Tensor.clamp_min, Tensor.clamp_max),
     *POWERS,
 }
+GATES = {F.silu}
+TIGHT = {"cuda"}  # where less memory is worth more work
 TANH = {torch.tanh, Tensor.tanh, F.tanh}
 SUBTRACTIONS = {torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__rsub__, torch.rsub}
 IN_PLACE = {Tensor.add_, Tensor.__iadd__, Tensor.sub_, Tensor.__isub__}
@@ -142,7 +144,7 @@ class Relevance(BackwardCapture):
                 return func(*args, **kwargs)
         result = func(*args, **kwargs)
         if func in ACTIVATIONS:
-            return self._activation(func, args[0] if args else kwargs["input"], result)
+            return self._activation(func, args, kwargs, result)
         return result
 
     def _inside(self) -> AbstractContextManager[object]:
@@ -267,10 +269,16 @@ class Relevance(BackwardCapture):
         shift = -running_mean * factor if bias is None else bias - running_mean * factor
         return self._biased(input * factor.reshape(shape), shift.reshape(shape))
 
-    def _activation(self, func: Any, x: Tensor, result: Tensor) -> Tensor:
+    def _activation(self, func: Any, args: Any, kwargs: Any, result: Tensor) -> Tensor:
+        x = args[0] if args else kwargs["input"]
         if not (_depends(x) and isinstance(result, Tensor) and result.shape == x.shape):
             return result
-        found: Tensor = _Ratio.apply(x, result.detach())
+        if x.device.type in TIGHT and func in GATES:
+            # The widest states there are: of three that a gated MLP would keep, two suffice.
+            found = _Ratio.apply(x, result.detach(), func)
+            found.made_again = x.detach(), func
+            return found
+        found = _Ratio.apply(x, result.detach())
         if func in TANH:
             self._tanh[id(found)] = found
         return found
@@ -331,29 +339,39 @@ class _Ratio(torch.autograd.Function):
     """An activation by the identity rule: what comes back is multiplied by y/x, held fixed."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
+    def forward(ctx: Any, x: Tensor, y: Tensor, again: Any = None) -> Tensor:
+        ctx.save_for_backward(x, y if again is None else None)
+        ctx.again = again
         return y.view_as(y)
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> Any:
         x, y = ctx.saved_tensors
-        return outputs[0] * (y / torch.where(x == 0, torch.ones_like(x), x)), None
+        y = ctx.again(x) if y is None else y
+        return outputs[0] * (y / torch.where(x == 0, torch.ones_like(x), x)), None, None
 
 
 class _Halves(torch.autograd.Function):
-    """A product of which each factor has half of what comes back."""
+    """A product of which each factor has half of what comes back.
+
+    The first may be made again, of a tensor that is kept anyway.
+    """
 
     @staticmethod
-    def forward(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
-        ctx.save_for_backward(first, second)
+    def forward(
+        ctx: Any, first: Tensor, second: Tensor, of: Any = None, again: Any = None
+    ) -> Tensor:
+        ctx.save_for_backward(first if again is None else of, second)
+        ctx.again = again
         return first * second
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> Any:
         first, second = ctx.saved_tensors
+        first = first if ctx.again is None else ctx.again(first)
         half = outputs[0] / 2
-        return (half * second).sum_to_size(first.shape), (half * first).sum_to_size(second.shape)
+        by_first = (half * second).sum_to_size(first.shape)
+        return by_first, (half * first).sum_to_size(second.shape), None, None
 
 
 def _product(leaf: Tensor, gradient: Tensor | None) -> Tensor:
@@ -410,7 +428,7 @@ def _multiply(func: Any, args: Any, kwargs: Any) -> Any:
     if scales[0] != scales[1]:  # what scales whole positions is held fixed, as in norms
         args = [_held(each) if scale else each for each, scale in zip(args, scales, strict=True)]
         return func(*args)
-    found = _Halves.apply(*args)
+    found = _Halves.apply(*args, *getattr(args[0], "made_again", ()))
     return args[0].copy_(found) if func is Tensor.mul_ else found
 
 

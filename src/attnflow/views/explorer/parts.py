@@ -81,6 +81,8 @@ def describe_findings(
     findings: Iterable[Finding], places: Iterable[tuple[int, int]]
 ) -> list[FoundByMethod]:
     """Findings at these layers and positions as plain data."""
+    findings = list(findings)
+    notes = {note: as_sentence(note) for note in {n for found in findings for n in found.notes}}
     return [
         {
             "method": found.name.replace(" ", "-"),
@@ -88,7 +90,7 @@ def describe_findings(
             "query": query,
             "parts": [{"text": part.text, "role": part.role} for part in found.parts],
             "evidence": found.evidence,
-            "notes": [as_sentence(note) for note in found.notes],
+            "notes": [notes[note] for note in found.notes],
             "tied": found.tied,
             "alternative": found.alternative,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -15,7 +16,8 @@ from attnflow.views.wording.labels import label, printable
 from attnflow.views.wording.names import describe_edges, is_signed, name_of, unit_note, unit_of
 from attnflow.views.wording.numbers import listed, power_for, share, unit
 
-NAME = 16  # cells of a part's name
+NAME, WIDEST_NAME = 16, 28  # cells of a part's name
+BESIDE = 72  # cells of the other columns
 TOKEN = 18
 SENTENCE = 34
 SHORTEST_BAR = 8
@@ -71,13 +73,15 @@ def part_table(found: Generation, console: Console) -> Table:
         table.add_column("share", justify="right")
     if dropped:
         table.add_column("without it", justify="right")
-    space = console.width - NAME - 14 - 8 * shared - 12 * dropped - 14 * told
+    name = min(WIDEST_NAME, max(NAME, console.width - BESIDE))
+    name = min(name, max(cell_len(printable(part.name)) for part in found.parts))
+    space = console.width - name - 14 - 8 * shared - 12 * dropped - 14 * told
     space = min(max(space, SHORTEST_BAR), WIDEST_BAR)
     for row, part in zip(rows, found.parts, strict=True):
         ink = paint.sign_ink(row.score) if signed else paint.ink(found.method)
         cells: list[RenderableType] = [
-            Text(label(row.name, NAME), "" if part.named else "dim"),
-            *([part.role if part.named else ""] if told else []),
+            Text(label(row.name, name), "" if part.named else "dim"),
+            *([part.role if part.role != part.name else ""] if told else []),
             Text(paint.bar(abs(row.score) / largest, space), ink),
             ("+" if signed and row.score > 0 else "") + listed(row.score, power, ratio=ratio),
         ]

@@ -8,6 +8,7 @@ deletions measure comes before what scores claim.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -22,13 +23,18 @@ from attnflow.views.wording.names import unit_of
 from attnflow.views.wording.numbers import join_names, number, percent, share
 
 MOST_NAMED = 3
+# Names that don't say what a part holds: units that were cut, and messages by their roles.
+UNTOLD = re.compile(r".*, (sentence|paragraph) \d+|(user|assistant|model|tool|function)( .*)?")
 WORTH_NAMING = 0.05  # of all scores
 # What is a small change of an answer's log-probability, and what decides: half and a quarter as
 # likely; or, of a longer answer, each token nine and eight tenths as likely.
 SMALL, SMALL_EACH = math.log(2), 0.1
 DECIDES, DECIDES_EACH = math.log(4), 0.2
 LEAST = 0.0001  # probability that is told without a power of ten
+ONE_PERCENT = 0.0095  # what is told as 1 %
 MOST_LOG = 300.0
+MOST_DIGITS = 9  # of a number that is written out
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 BESIDE = 0.25  # of the largest drop: a source with as much decides, too
 HALF = 0.5  # of it: a source with more is no wrong one to point to
 WHOLE = 0.05  # a less likely answer is told by its mean token
@@ -69,7 +75,9 @@ def judge(found: Generation, span: Span = None) -> Judgement:
         first, together = case.rests(deciding), False
     else:
         first, together = case.rests_on_none()
-    said = [first, case.against(), "" if case.all_parts else case.instructions(), case.other()]
+        against = case.against(case.rivals)
+        first = f"{first}. {against}" if against else first
+    said = [first, "" if case.all_parts else case.instructions(), case.other()]
     text = " ".join(f"{each}." for each in said if each)
     return Judgement(text, tuple(row.name for row in deciding), together)
 
@@ -128,6 +136,11 @@ class Odds:
     count: int
 
     @property
+    def several(self) -> bool:
+        """Whether what is told is a plural."""
+        return False
+
+    @property
     def small(self) -> float:
         """The least change of the log-probability that is worth a word."""
         return max(SMALL, SMALL_EACH * self.count)
@@ -149,10 +162,11 @@ class Odds:
 
     def told(self, drop: float = 0.0) -> str:
         """The probability after a drop; of the mean token, the geometric mean."""
-        value = math.exp((self.log_probability - drop) / (self.count if self.by_token else 1))
+        log = (self.log_probability - drop) / (self.count if self.by_token else 1)
+        value = math.exp(log)
         if value < LEAST:
-            return f"{number(100 * value)} %" if drop == 0 or self.tiny else f"<{100 * LEAST:g} %"
-        return percent(value) if value < 0.01 else share(value)
+            return one_in(-log) if drop == 0 or self.tiny else f"<{100 * LEAST:g} %"
+        return percent(value) if value < ONE_PERCENT else share(value)
 
     @property
     def tiny(self) -> bool:
@@ -161,10 +175,20 @@ class Odds:
 
     def change(self, drop: float) -> str:
         """What becomes of it: "its probability falls from 38 % to 1 %"."""
-        before, after = self.told(), self.told(drop)
+        before, after, s = self.told(), self.told(drop), "" if self.several else "s"
         if before == after:
-            return f"{self.what} stays at {before}"
-        return f"{self.what} {'falls' if drop > 0 else 'rises'} from {before} to {after}"
+            return f"{self.what} stay{s} at {before}"
+        return f"{self.what} {'fall' if drop > 0 else 'rise'}{s} from {before} to {after}"
+
+    def next_change(self, drop: float, before: float) -> str:
+        """What becomes of it in another case, behind what a drop ``before`` does: "to 1 %"."""
+        now, then = self.told(drop), self.told(before)
+        it, s = ("they", "") if self.several else ("it", "s")
+        if now == self.told():
+            return f"{it} stay{s} at {now}"
+        if (drop > 0) == (before > 0) and then != self.told():
+            return f"to {now}"
+        return f"{it} {'fall' if drop > 0 else 'rise'}{s} to {now}"
 
 
 @dataclass(frozen=True)
@@ -172,6 +196,7 @@ class Margin(Odds):
     """How much likelier an answer is than another one; ``log_probability`` is the difference."""
 
     what = "its odds against the other"
+    several = True
 
     @property
     def by_token(self) -> bool:
@@ -188,6 +213,19 @@ class Margin(Odds):
         size = math.exp(min(abs(value), MOST_LOG))
         one = f"{size:.1f}" if size < 10 else f"{size:.0f}" if size < 1e4 else number(size)
         return f"{one}:1" if value >= 0 else f"1:{one}"
+
+
+def one_in(log: float) -> str:
+    """A small probability, whose logarithm is given without its sign, as a chance.
+
+    >>> one_in(math.log(70_900)), one_in(math.log(10) * 400.5)
+    ('1 in 71,000', '1 in 10⁴⁰⁰')
+    """
+    digits = int(log / math.log(10))
+    if digits >= MOST_DIGITS:
+        return f"1 in 10{str(digits).translate(RAISED)}"
+    size = 10 ** (digits - 1)
+    return f"1 in {round(math.exp(log) / size) * size:,}"
 
 
 @dataclass(frozen=True)
@@ -236,28 +274,37 @@ class _Case:
     def deciding(self) -> list[PartScore]:
         """Those without which the span is much less likely, the most important first."""
         order = sorted(self.rivals, key=lambda row: -_drop(row))
-        least = max(self.odds.decides, BESIDE * max(_drop(order[0]), self.joint or 0.0))
+        least = max(self.odds.decides, BESIDE * _drop(order[0]))
         return [row for row in order if _drop(row) >= least]
 
     def rests(self, deciding: Sequence[PartScore]) -> str:
         """That it rests on some, what becomes of it without each, and what the others matter."""
         top, shown = deciding[0], deciding[:MOST_NAMED]
-        names = join_names([_name(row) for row in shown])
+        names = join_names([f"{_name(row)}{self.quote(row)}" for row in shown])
         more = len(deciding) - len(shown)
         also = f" and {_count(more)} more" if more else ""
         misled = [row for row in self.leading if row not in deciding]
         if len(self.leading) > 1 or (misled and _drop(misled[0]) > HALF * _drop(top)):
             misled = []
         # What a person would do better not to believe comes first.
-        start = f"The scores point to {_name(misled[0])}, but " if misled else ""
+        start = ""
+        if misled:
+            start = f"The scores point to {_name(misled[0])}{self.quote(misled[0])}, but "
         subject = f"{self.subject[0].lower()}{self.subject[1:]}" if start else self.subject
         without = "it" if len(shown) == 1 and not start else _name(top)
         said = f"{start}{subject} rests on {names}{also}: without {without} "
         said += self.odds.change(_drop(top))
         for row in [*shown[1:], *misled]:
-            said += f", without {_name(row)} to {self.odds.told(_drop(row))}"
-        told = [*deciding, *misled]
-        return f"{said}{self._others([row for row in self.rivals if row not in told])}"
+            said += f", without {_name(row)} {self.odds.next_change(_drop(row), _drop(top))}"
+        if BESIDE * (self.joint or 0.0) > _drop(top):  # nothing else to be told of the others
+            it = "it" if len(deciding) == 1 else "them"
+            said += f", without all sources {self.odds.next_change(self.joint or 0.0, _drop(top))}"
+            said += f": others stand in for {it}"
+        else:
+            told = [*deciding, *misled]
+            said += self._others([row for row in self.rivals if row not in told])
+        against = self.against([row for row in self.rivals if row not in misled])
+        return f"{said}. {against}" if against else said
 
     def _others(self, others: Sequence[PartScore]) -> str:
         """How much the others matter."""
@@ -265,14 +312,25 @@ class _Case:
         little = [row for row in others if row not in less and not self._pulls(row)]
         said = ""
         if less:
-            names = join_names([_name(row) for row in less[:MOST_NAMED]])
-            said += f"; {names} {'matters' if len(less) == 1 else 'matter'} less"
+            names = [_name(row) for row in less[:MOST_NAMED]]
+            names += [f"{_count(len(less) - MOST_NAMED)} more"][: len(less) > MOST_NAMED]
+            said += f"; {join_names(names)} {'matters' if len(less) == 1 else 'matter'} less"
         if len(little) == 1:
             said += f"; {_name(little[0])} hardly matters"
         elif little:
-            of = "" if len(little) == len(self.rivals) else "other "
-            said += f"; the {of}{_count(len(little))} hardly matter"
+            count = _count(len(little))
+            rest = f"{count} others" if any(map(self._pulls, others)) else f"the other {count}"
+            said += f"; {rest} hardly matter"
         return said
+
+    def quote(self, row: PartScore) -> str:
+        """The beginning of a part, in brackets, whose name doesn't say what it holds."""
+        spans = self.found.spans
+        if spans is None or not UNTOLD.fullmatch(row.name):
+            return ""
+        (places,) = (each.positions for each in self.found.parts if each.name == row.name)
+        last = next(at for at in places if at + 1 not in places)  # other parts may be inside
+        return f" ({_quoted(self.found.text[spans[places[0]][0] : spans[last][1]])})"
 
     def rests_on_none(self) -> tuple[str, bool]:
         """That none of them alone decides; and whether all of them together do."""
@@ -282,20 +340,23 @@ class _Case:
             return f"{said}{self.odds.change(_drop(top))}. {self._knew()}", False
         if self.joint is None:
             said = (
-                f"{self.subject} rests on no one {self.kind}: even without {_name(top)}, the one "
+                f"{self.subject} rests on no one {self.kind}: even without {_name(top)}"
+                f"{self.quote(top)}, the one "
             )
             return f"{said}that matters most, {self.odds.change(_drop(top))}", False
         without = f"without all of them {self.odds.change(self.joint)}"
-        one = f"{_name(top)}, the one that matters most"
+        one = f"{_name(top)}{self.quote(top)}, the one that matters most"
         if self.joint >= self.odds.decides:
-            said = f"{self.subject} rests on no one source alone: {without}, without {one}, only "
-            return f"{said}to {self.odds.told(_drop(top))}. They stand in for one another", True
+            least = self.odds.next_change(_drop(top), self.joint)
+            least = f"only {least}" if least.startswith("to ") else least
+            said = f"{self.subject} rests on no one source alone: {without}, without {one}, {least}"
+            return f"{said}. They stand in for one another: attnflow cite tells which", True
         many = f"the {_count(len(self.rivals))} sources"
         if max(self.joint, _drop(top)) < self.odds.small:
             return f"{self.subject} rests on none of {many}: {without}. {self._knew()}", False
         said = f"{self.subject} rests little on {many}: without {one}, "
-        said += f"{self.odds.change(_drop(top))}, without all of them to "
-        return f"{said}{self.odds.told(self.joint)}", False
+        said += f"{self.odds.change(_drop(top))}, without all of them "
+        return f"{said}{self.odds.next_change(self.joint, _drop(top))}", False
 
     def _knew(self) -> str:
         return "The model knew it, made it up, or has it from the rest of the prompt"
@@ -303,12 +364,14 @@ class _Case:
     def _pulls(self, row: PartScore) -> bool:
         return -_drop(row) >= self.odds.small
 
-    def against(self) -> str:
+    def against(self, among: Sequence[PartScore]) -> str:
         """What makes it less likely."""
-        rows = sorted(filter(self._pulls, self.rivals), key=_drop)
+        rows = sorted(filter(self._pulls, among), key=_drop)
         if not rows:
             return ""
-        return f"Without {_name(rows[0])} {self.odds.change(_drop(rows[0]))}"
+        more = len(rows) - 1
+        too = f", and without {_count(more)} other{'s'[: more > 1]} it rises, too" if more else ""
+        return f"Without {_name(rows[0])} {self.odds.change(_drop(rows[0]))}{too}"
 
     def instructions(self) -> str:
         """How much rests on the instructions."""
@@ -360,7 +423,8 @@ class _Case:
             return f"{self.subject}: {method} can't tell {names}{more} apart, which score the same"
         lower = f"{self.subject[0].lower()}{self.subject[1:]}"
         own = self._itself() if self.own >= WORTH_NAMING else ""
-        said = f"comes most from {_name(leading[0])}{self._size(leading[0])}"
+        first = leading[0]
+        said = f"comes most from {_name(first)}{self.quote(first)}{self._size(first)}"
         if len(self.rivals) == 1:
             return f"{self.subject} has {said.removeprefix('comes most from ')} as its only source"
         told = [row for row in self.instructing if row not in self.rivals]

@@ -49,10 +49,12 @@ def summarize(found: Citations) -> str:
     states = [each.flag for each in noted_sentences(found)]
     cited = states.count("")
     times = Counter(at for each in found.sentences for at in each.sources)
-    names = [f"“{found.sources[at].name}” ({count})" for at, count in sorted(times.items())]
+    names = [f"“{found.sources[at].name}”" for at in sorted(times)]
+    counts = [f"{name}: {times[at]}" for name, at in zip(names, sorted(times), strict=True)]
+    on = names[0] if len(names) == 1 else f"sources ({', '.join(counts)})"
     parts = []
     if cited:
-        parts.append(f"{_sentences(cited, len(states))} on {join_names(names)}")
+        parts.append(f"{_sentences(cited, len(states))} on {on}")
     if states.count(NO_SINGLE):
         count = _sentences(states.count(NO_SINGLE), len(states), verb=not parts)
         parts.append(f"{count} on its sources together, and on no single one")

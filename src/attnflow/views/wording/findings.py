@@ -18,6 +18,7 @@ from attnflow.models.outputs import has_label
 from attnflow.models.sizes import independent_labels, labels_tokens
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import round_scores
+from attnflow.records.attribution import at_each
 from attnflow.records.selection import input_positions
 from attnflow.views.wording.labels import LONGEST, clip, isolate, label, printable, word_labels
 from attnflow.views.wording.names import MethodInfo, info_of, is_signed, name_of
@@ -158,12 +159,14 @@ def find_each(
     scores = _rows(attribution, places)
     seconds = np.zeros_like(scores) if ties is None else _rows(ties, places)
     rounded = round_scores(np.stack([scores, seconds], axis=1))
-    own, found = (attribution.layer, attribution.query), []
-    for at, (layer, query) in enumerate(places):
-        of = attribution.at(layer, None if query == own[1] else query)
-        known = check if (layer, query) == own else None
-        found.append(_find(of, known, common, scores[at], rounded[at]))
-    return found
+    own = (attribution.layer, attribution.query)
+    moved = at_each(
+        attribution, [(layer, None if query == own[1] else query) for layer, query in places]
+    )
+    return [
+        _find(of, check if place == own else None, common, *rows)
+        for of, place, *rows in zip(moved, places, scores, rounded, strict=True)
+    ]
 
 
 def _rows(of: Attribution, places: Sequence[tuple[int, int]]) -> FloatArray:

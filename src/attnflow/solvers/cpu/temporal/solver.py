@@ -363,6 +363,32 @@ class CpuTemporalNetwork:
         upper = [self._upper(*each) for each in zip(found, sets, strict=True)]
         return Flows(found[:, VALUE], np.array(upper, float), statistics)
 
+    def solve_beside(
+        self, sets: Sequence[LongArray], demands: FloatArray
+    ) -> tuple[FloatArray, BoolArray]:
+        """Flows to sinks with more edges to them than the network has.
+
+        ``demands`` has the capacity of all edges from each node to each sink, ``[sink, layer,
+        position]``. Returns the flows and the sinks' sides of minimum cuts.
+        """
+        state, stop = make_state(self._network), np.zeros(1, np.uint8)
+        found = np.full((len(sets), 4), np.nan)
+        sides = np.zeros(demands.shape, bool)
+
+        def work() -> None:
+            for number, at in enumerate(sets):
+                nodes = self._nodes(at)
+                _demand_beside(self._network, state, nodes, demands[number].ravel())
+                found[number, :DROPPED] = maximize(self._network, state, nodes, stop)
+                if stop[0]:
+                    return
+                sides[number] = (state.level != UNREACHED).reshape(demands.shape[1:])
+                clear(state)
+
+        work_together([work], stop, lambda: None)
+        check(found)
+        return found[:, VALUE], sides
+
     def solve_one(
         self, sink: Positions, *, cut_near: Side = "source", most_routes: int = MOST_ROUTES
     ) -> Flow:
@@ -470,6 +496,19 @@ def _solve_part(
         found[number, UNBALANCED] = maximum.unbalanced
         found[number, DROPPED] = _dropped_into(state.level != UNREACHED, ends)
         clear(state)
+
+
+@njit(cache=True, nogil=True)
+def _demand_beside(
+    network: FlatNetwork, state: State, sinks: IntArray, demands: FloatArray
+) -> None:
+    """Set demands less those of the network's own edges, which `maximize` adds."""
+    state.demand[:] = demands
+    for node in sinks:
+        for edge in range(network.starts[node], network.starts[node + 1]):
+            tail = network.tails[edge]
+            state.demand[tail] = max(0.0, state.demand[tail] - network.capacity[edge])
+    state.demand[sinks] = 0.0
 
 
 @njit(cache=True, nogil=True)

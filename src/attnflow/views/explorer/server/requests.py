@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from attnflow.edges import EDGE_RULES
 from attnflow.methods import METHODS
 from attnflow.models.answers.pieces import PIECES, SENTENCES
-from attnflow.options.option import options_of, type_name
+from attnflow.options.option import has_use, options_of, type_name
 from attnflow.options.tables import AnswerOptions, ExplainOptions
 from attnflow.pipeline.request import AUTO
 from attnflow.records.knockout import Edges
@@ -145,7 +145,7 @@ def body_of(table: Any, function: str, **types: Any) -> Any:
     declared: dict[str, Any] = {
         name: (types.get(name, WIRE.get(type_name(each))), _described(each, known.help))
         for name, (each, known) in options_of(table).items()
-        if known.served and function not in known.not_for and types.get(name, "") is not None
+        if known.served and has_use(known, function) and types.get(name, "") is not None
     }
     made = create_model(f"{table.__name__}Body", __base__=Body, **declared)
     made.taken = tuple(declared)

@@ -95,7 +95,8 @@ export class GenerationPage {
     const { answered } = this;
     const rows = answered.rowsOf(span);
     const named = answered.fromPrompt(rows, MOST_NAMED).map(quote);
-    const words = named.length ? ` Of the prompt, most from ${joinNames(named)}.` : "";
+    const have = named.length === 1 ? "has the highest score" : "have the highest scores";
+    const words = named.length ? ` Of the prompt’s words, ${joinNames(named)} ${have}.` : "";
     return this.found(span, rows).replaceAll(" %", "\u00a0%") + words;
   }
 

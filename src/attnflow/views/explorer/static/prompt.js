@@ -1,6 +1,6 @@
 import { make } from "./dom.js";
 import { digits, percent } from "./numbers.js";
-import { sourcesFirst } from "./written.js";
+import { isSource, sourcesFirst } from "./written.js";
 
 const OPEN_TOKENS = 120; // of a prompt whose parts are all open at first
 const [NARROWEST, THINNEST] = [0.12, 0.004]; // shares with room for a name, and for a line
@@ -17,8 +17,11 @@ export class PromptParts {
     this.answered = answered;
     const { data, parts } = answered;
     const few = data.tokens.length <= OPEN_TOKENS || parts.length <= 2;
+    const first = mostImportant(answered.table(answered.rowsOf(answered.whole)));
     this.spans = [];
-    this.sections = parts.map((part) => this.section(part, few && part.drop !== null));
+    this.sections = parts.map((part, at) =>
+      this.section(part, (few && part.drop !== null) || at === first),
+    );
     // The answer's own tokens are shown beside the prompt.
     this.sections
       .filter(({ part }) => part.role === "answer")
@@ -46,7 +49,7 @@ export class PromptParts {
     const drop = make("span", { class: "drop" }, fall, make("span", { class: "number" }));
     const name = make("span", { class: "name" }, part.name);
     // A part that is called what it is needs no label.
-    const role = part.drop !== null && part.role !== part.name ? part.role : "";
+    const role = part.role === part.name ? "" : part.role;
     const titled = make("span", {}, name, " ", make("span", { class: "role" }, role));
     const summary = make("summary", {}, titled, meter, value, drop);
     const element = make("details", { class: "part-section", open }, summary, text);
@@ -117,6 +120,13 @@ export class PromptParts {
     span.classList.add("found-here");
     span.scrollIntoView({ block: "center" });
   }
+}
+
+// The source without which the answer is least likely, or with the highest score.
+function mostImportant(table) {
+  const size = ({ drop, score }) => drop ?? score;
+  const sources = table.filter(isSource).sort((a, b) => size(b) - size(a));
+  return sources[0]?.at;
 }
 
 // A token of blanks: the end of a line has a sign, a space has the mark's colour.

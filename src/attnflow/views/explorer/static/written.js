@@ -96,12 +96,12 @@ export class Answered {
     return this.words.length > 1 && this.data.pieces.some(([first, last]) => last - first > 1);
   }
 
-  // The prompt's tokens that gave most, by name.
+  // The tokens of the prompt's named parts that gave most, by their names.
   fromPrompt(rows, count) {
     const { values } = this.tokens(rows) ?? { values: [] };
-    const written = new Set(this.data.answer);
+    const named = new Set(this.parts.flatMap((part) => (part.drop === null ? [] : part.positions)));
     const names = this.data.ordinary
-      .filter((at) => values[at] > 0 && !written.has(at))
+      .filter((at) => values[at] > 0 && named.has(at))
       .sort((a, b) => values[b] - values[a])
       .map((at) => this.data.labels[at]);
     return [...new Set(names)].slice(0, count); // a word that occurs twice is named once
