@@ -145,7 +145,7 @@ class FlowTrace:
     tokens: tuple[str, ...] = ()
     text: str = ""
     model: str = ""
-    prediction: Prediction | None = None
+    prediction: Prediction | Any = None  # as in Attribution
     causal: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
