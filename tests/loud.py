@@ -13,7 +13,7 @@ TABLES = "attnflow.options.tables"
 BEFORE = '    """How an input becomes tokens."""\n'
 DECLARED = """
     volume: int = option(
-        3, "How loud the result is.", "--volume", metavar="N", least=1, served=True, described=True
+        3, "How loud the result is.", "--volume N", least=1, served=True, described=True
     )
 """
 

@@ -39,8 +39,7 @@ class Loud:
     volume: int = option(
         3,
         "How loud the result is.",
-        "--volume",
-        metavar="N",
+        "--volume N",
         served=True,
         least=1,
         not_for={"whisper": "it is quiet"},

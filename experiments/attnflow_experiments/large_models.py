@@ -93,15 +93,15 @@ def name_of(number: int) -> str:
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
     """One token a word."""
-    words = {"unknown": 0, "padding": 1, "end": 2}
+    words = {"<unknown>": 0, "<padding>": 1, "<end>": 2}  # in no other word
     words |= {name_of(number): number + 3 for number in range(WORDS)}
-    core = Tokenizer(models.WordLevel(words, unk_token="unknown"))
+    core = Tokenizer(models.WordLevel(words, unk_token="<unknown>"))
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     return PreTrainedTokenizerFast(
         tokenizer_object=core,
-        unk_token="unknown",
-        pad_token="padding",
-        eos_token="end",
+        unk_token="<unknown>",
+        pad_token="<padding>",
+        eos_token="<end>",
         model_input_names=["input_ids", "attention_mask"],
         clean_up_tokenization_spaces=False,
     )
@@ -204,6 +204,10 @@ STAGES = (
     (generation, "open_answer", "forward passes"),
     (EdgeReading, "backward", "backward pass"),
     (relevance_flow, "score", "flow"),
+    (BoundedNetwork, "__init__", "flow: what can arrive"),
+    (BoundedNetwork, "_bounds_of_tokens", "flow: all tokens"),
+    (BoundedNetwork, "_bounds_by_pulling", "flow: pulling"),
+    (BoundedNetwork, "_search", "flow: searching"),
 )
 
 

@@ -1,6 +1,7 @@
 """Methods that read no edges: the same numbers as their functions, and only what they have."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -237,5 +238,5 @@ def test_a_jump_costs_points_only_where_it_is(monkeypatch):
 
 def test_texts_that_run_together_are_of_similar_length():
     """Otherwise most of a batch would be padding."""
-    inputs = ["a" * size for size in (5, 1, 9, 2, 7)]
+    inputs = [SimpleNamespace(names="a" * size) for size in (5, 1, 9, 2, 7)]
     assert list(batches_by_length(inputs, 2)) == [[1, 3], [0, 4], [2]]

@@ -16,13 +16,13 @@ from attnflow.errors import InputError, Interrupted
 from attnflow.options.tables import CiteOptions
 
 Markdown = Annotated[
-    bool, own.flag("--markdown", None, "Print Markdown, with a footnote for each citation.")
+    bool, own.flag("--markdown", "Print Markdown, with a footnote for each citation.")
 ]
 Save = Annotated[
-    Path | None, own.flag("--save", "FILE", "Save the result as JSON, for Citations.load.")
+    Path | None, own.flag("--save FILE", "Save the result as JSON, for Citations.load.")
 ]
 Html = Annotated[
-    Path | None, own.flag("--html", "FILE", "Save the answer beside its sources as one HTML file.")
+    Path | None, own.flag("--html FILE", "Save the answer beside its sources as one HTML file.")
 ]
 
 

@@ -37,25 +37,21 @@ class ModelOptions:
     model: str | None = option(
         None,
         "A shipped model ({shipped}), a Hugging Face name, a folder or a GGUF file.",
-        "--model",
-        "-m",
-        metavar="NAME",
+        "--model -m NAME",
         panel=INPUT,
         shows=DEFAULT,
     )
     dtype: str | None = option(
         None,
         "Precision of the weights: float32, float16, bfloat16, or auto for the checkpoint's.",
-        "--dtype",
-        metavar="NAME",
+        "--dtype NAME",
         panel=LOADING,
         shows="what transformers chooses",
     )
     revision: str | None = option(
         None,
         "A branch, tag or commit of a model on the hub; the same as --model NAME@REVISION.",
-        "--revision",
-        metavar="NAME",
+        "--revision NAME",
         panel=LOADING,
         shows=False,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attnflow.records import Attribution
 
 Top = Annotated[
-    int, own.flag("--top", "N", "How many tokens to list, from the highest score down.", min=1)
+    int, own.flag("--top N", "How many tokens to list, from the highest score down.", min=1)
 ]
 
 

@@ -18,25 +18,23 @@ if TYPE_CHECKING:
 _OUTPUT = "Output"
 
 Save = Annotated[
-    Path | None, own.flag("--result", "FILE", "Save every number as JSON, for Evaluation.load.")
+    Path | None, own.flag("--result FILE", "Save every number as JSON, for Evaluation.load.")
 ]
 Tables = Annotated[
     list[Path] | None,
     own.flag(
-        "--table",
-        "FILE",
+        "--table FILE",
         "Save the table as .csv, .json, .md or .tex; repeat for several.",
         show_default=False,
     ),
 ]
 Curves = Annotated[
-    Path | None, own.flag("--curves", "FILE", "Draw the curves of deletion and insertion.")
+    Path | None, own.flag("--curves FILE", "Draw the curves of deletion and insertion.")
 ]
 Ranks = Annotated[
     Path | None,
     own.flag(
-        "--ranks",
-        "FILE",
+        "--ranks FILE",
         "Draw the mean ranks by the first metric, and which ranks do not differ significantly.",
     ),
 ]

@@ -22,19 +22,16 @@ if TYPE_CHECKING:
 Save = Annotated[
     Path | None,
     own.flag(
-        "--save",
-        "FILE",
+        "--save FILE",
         "Save all scores as lines of JSON, for Attribution.load_all; answers, for "
         "Generation.load_all.",
     ),
 ]
 Html = Annotated[
     Path | None,
-    own.flag(
-        "--html", "FILE", "Save the explorer's interactive view of the text as one HTML file."
-    ),
+    own.flag("--html FILE", "Save the explorer's interactive view of the text as one HTML file."),
 ]
-Top = Annotated[int, own.flag("--top", "N", "How many tokens to list.", min=0)]
+Top = Annotated[int, own.flag("--top N", "How many tokens to list.", min=0)]
 
 
 FEW = 20  # texts: of more, none is blanked out to check the methods

@@ -30,15 +30,11 @@ FigureKind = Annotated[
     str,
     typer.Argument(metavar="KIND", help="{kinds}.", autocompletion=_kind_names, show_default=False),
 ]
-Output = Annotated[
-    Path,
-    own.flag("--output -o", "FILE", "The file: .svg, .pdf or .png."),
-]
+Output = Annotated[Path, own.flag("--output -o FILE", "The file: .svg, .pdf or .png.")]
 To = Annotated[
     str | None,
     own.flag(
-        "--to -t",
-        "TOKEN",
+        "--to -t TOKEN",
         "For graph: add the routes and the bottleneck of the flow from this token.",
         panel="Selection",
     ),
@@ -46,8 +42,7 @@ To = Annotated[
 Candidates = Annotated[
     list[str] | None,
     own.flag(
-        "--candidate",
-        "TOKEN",
+        "--candidate TOKEN",
         "For pronouns: a token of the text to show; repeat for each.",
         panel="Selection",
     ),
@@ -55,8 +50,7 @@ Candidates = Annotated[
 Pronouns = Annotated[
     list[str] | None,
     own.flag(
-        "--pronoun",
-        "WORD",
+        "--pronoun WORD",
         "For pronouns: a word whose probability is shown; repeat for each.",
         panel="Selection",
         show_default="his, her",
@@ -65,38 +59,31 @@ Pronouns = Annotated[
 Threshold = Annotated[
     float | None,
     own.flag(
-        "--threshold",
-        "WEIGHT",
+        "--threshold WEIGHT",
         "For graph: leave out edges below this.",
         panel=_LOOK,
         show_default="the strongest edges of each position",
     ),
 ]
-Values = Annotated[bool, own.flag("--values", None, "Write the numbers into cells.", panel=_LOOK)]
+Values = Annotated[bool, own.flag("--values", "Write the numbers into cells.", panel=_LOOK)]
 Relative = Annotated[
     bool,
     own.flag(
         "--relative",
-        None,
         "Stretch colours over each layer (heatmap) or each row (generation).",
         panel=_LOOK,
     ),
 ]
-Theme = Annotated[
-    ThemeName,
-    own.flag("--theme", "light|dark", "The colours.", panel=_LOOK),
-]
+Theme = Annotated[ThemeName, own.flag("--theme light|dark", "The colours.", panel=_LOOK)]
 Width = Annotated[
     str | None,
     own.flag(
-        "--width",
-        "WIDTH",
+        "--width WIDTH",
         "The width: single or double (columns), 3.5in or 252pt. The font size stays the same.",
         panel=_LOOK,
         show_default="as wide as it needs",
     ),
 ]
 Dpi = Annotated[
-    int,
-    own.flag("--dpi", "N", "The resolution of PNG files.", panel=_LOOK, min=20, max=1200),
+    int, own.flag("--dpi N", "The resolution of PNG files.", panel=_LOOK, min=20, max=1200)
 ]

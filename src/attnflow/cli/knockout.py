@@ -29,7 +29,7 @@ _EDGES = "Edges"
 
 
 def _edges(name: str, metavar: str, about: str) -> Any:
-    return own.flag(name, metavar, about, panel=_EDGES, show_default=False)
+    return own.flag(f"{name} {metavar}", about, panel=_EDGES, show_default=False)
 
 
 Hide = Annotated[
@@ -56,7 +56,6 @@ Own = Annotated[
     bool,
     own.flag(
         "--own",
-        None,
         "Remove tokens' edges to themselves, too; the default for whole heads and layers.",
         panel=_EDGES,
     ),
@@ -73,8 +72,7 @@ RouteOf = Annotated[
 FlowMethod = Annotated[
     str,
     own.flag(
-        "--method",
-        "METHOD",
+        "--method METHOD",
         "The method: {methods}.",
         panel=SELECTION,
         show_default="flow, on the edges that answer best",
@@ -83,15 +81,14 @@ FlowMethod = Annotated[
 FlowEdges = Annotated[
     str,
     own.flag(
-        "--edges",
-        "RULE",
+        "--edges RULE",
         "What the edges are made of: {edges}.",
         panel=SELECTION,
         show_default=OWN_OR_BEST,
     ),
 ]
 Save = Annotated[
-    Path | None, own.flag("--save", "FILE", "Save the result as JSON, for Knockout.load.")
+    Path | None, own.flag("--save FILE", "Save the result as JSON, for Knockout.load.")
 ]
 
 

@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from attnflow.options.option import INPUT
+from attnflow.options.option import INPUT, split_flags
 
 OUTPUT = "Output"
 
 
-def flag(names: str, metavar: str | None, help: str, panel: str = OUTPUT, **more: Any) -> Any:
-    """An option by its names, such as ``"--file -f"``, in a group of the help page."""
-    return typer.Option(*names.split(), metavar=metavar, help=help, rich_help_panel=panel, **more)
+def flag(flags: str, help: str, panel: str = OUTPUT, **more: Any) -> Any:
+    """An option in a group of the help page; ``flags`` are such as ``"--file -f FILE"``."""
+    names, metavar = split_flags(flags)
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **more)
 
 
 Texts = Annotated[
@@ -34,11 +35,10 @@ OneText = Annotated[
     ),
 ]
 File = Annotated[
-    Path | None, flag("--file -f", "FILE", "Read texts from a file, one per line.", panel=INPUT)
+    Path | None, flag("--file -f FILE", "Read texts from a file, one per line.", panel=INPUT)
 ]
 _pair = flag(
-    "--pair",
-    "TEXT",
+    "--pair TEXT",
     "The second text, for models that read two as one input; repeat it for several texts.",
     panel=INPUT,
     show_default=False,
@@ -48,8 +48,7 @@ Pairs = Annotated[list[str] | None, _pair]
 Chat = Annotated[
     Path | None,
     flag(
-        "--chat",
-        "FILE",
+        "--chat FILE",
         'The prompt as messages: JSON, [{"role": "user", "content": "…"}].',
         panel=INPUT,
         show_default=False,
@@ -58,8 +57,7 @@ Chat = Annotated[
 PromptParts = Annotated[
     list[str] | None,
     flag(
-        "--part",
-        "NAME=FILE",
+        "--part NAME=FILE",
         "A named part of the prompt: put before the text, or a piece of a message; repeatable.",
         panel=INPUT,
         show_default=False,
@@ -68,8 +66,7 @@ PromptParts = Annotated[
 PartRoles = Annotated[
     list[str] | None,
     flag(
-        "--role",
-        "NAME=ROLE",
+        "--role NAME=ROLE",
         "What a part is to the answer: source, instructions or question; repeatable.",
         panel=INPUT,
         show_default=False,
@@ -79,7 +76,6 @@ Temperature = Annotated[
     float | None,
     flag(
         "--temperature",
-        None,
         "Sample the answer's tokens at this temperature.",
         panel=INPUT,
         show_default="the most likely token is taken each time",
@@ -89,7 +85,6 @@ TopP = Annotated[
     float | None,
     flag(
         "--top-p",
-        None,
         "Sample from the most likely tokens whose probabilities sum to this.",
         panel=INPUT,
         show_default=False,
@@ -99,7 +94,6 @@ TopK = Annotated[
     int | None,
     flag(
         "--top-k",
-        None,
         "Sample from this many of the most likely tokens.",
         panel=INPUT,
         show_default=False,
@@ -125,8 +119,7 @@ def _load_plugins(modules: list[str] | None) -> list[str] | None:
 Plugins = Annotated[
     list[str] | None,
     flag(
-        "--plugin",
-        "MODULE",
+        "--plugin MODULE",
         "Import a module or file that registers methods or edge rules; repeat for several.",
         panel=INPUT,
         callback=_load_plugins,
@@ -134,13 +127,11 @@ Plugins = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, flag("--json", None, "Print JSON and nothing else, one line per text.")]
+Json = Annotated[bool, flag("--json", "Print JSON and nothing else, one line per text.")]
 Verbose = Annotated[
     bool,
     flag(
-        "--verbose -v",
-        None,
-        "Also print definitions of methods, legends, layers and rank correlations.",
+        "--verbose -v", "Also print definitions of methods, legends, layers and rank correlations."
     ),
 ]
-Force = Annotated[bool, flag("--force", None, "Overwrite files that exist.")]
+Force = Annotated[bool, flag("--force", "Overwrite files that exist.")]

@@ -14,7 +14,7 @@ from attnflow.options.tables import RoutesOptions
 if TYPE_CHECKING:
     from attnflow.records import FlowTrace
 
-Top = Annotated[int, own.flag("--top", "N", "How many routes to list.", min=1)]
+Top = Annotated[int, own.flag("--top N", "How many routes to list.", min=1)]
 
 
 @command(RoutesOptions)

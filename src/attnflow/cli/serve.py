@@ -26,18 +26,16 @@ if TYPE_CHECKING:
 Host = Annotated[
     str,
     own.flag(
-        "--host",
-        "ADDRESS",
+        "--host ADDRESS",
         "The address to listen on; 0.0.0.0 lets the whole network in, with a token.",
         panel="Server",
     ),
 ]
-Port = Annotated[int, own.flag("--port", "N", "The port.", panel="Server", min=1, max=65535)]
+Port = Annotated[int, own.flag("--port N", "The port.", panel="Server", min=1, max=65535)]
 AllowHost = Annotated[
     list[str] | None,
     own.flag(
-        "--allow-host",
-        "NAME",
+        "--allow-host NAME",
         "A host name to answer to; repeat for several. [default: that of --host]",
         panel="Server",
     ),
@@ -45,8 +43,7 @@ AllowHost = Annotated[
 Token = Annotated[
     str | None,
     own.flag(
-        "--token",
-        "TOKEN",
+        "--token TOKEN",
         "The token a browser must send. [default: a random one unless --host is local]",
         panel="Server",
     ),
@@ -54,8 +51,7 @@ Token = Annotated[
 Memory = Annotated[
     float,
     own.flag(
-        "--max-memory",
-        "GIB",
+        "--max-memory GIB",
         "Memory for all requests together, without the models; one may take half of it.",
         panel="Server",
     ),
@@ -63,21 +59,20 @@ Memory = Annotated[
 Workers = Annotated[
     int,
     own.flag(
-        "--workers", "N", "How many requests are processed at the same time.", panel="Server", min=1
+        "--workers N", "How many requests are processed at the same time.", panel="Server", min=1
     ),
 ]
 Tokens = Annotated[
-    int, own.flag("--max-tokens", "N", "The longest input, in tokens.", panel="Server", min=1)
+    int, own.flag("--max-tokens N", "The longest input, in tokens.", panel="Server", min=1)
 ]
 Seconds = Annotated[
     float,
-    own.flag("--timeout", "SECONDS", "The longest time that a request may take.", panel="Server"),
+    own.flag("--timeout SECONDS", "The longest time that a request may take.", panel="Server"),
 ]
 RunFolder = Annotated[
     Path | None,
     own.flag(
-        "--run",
-        "DIR",
+        "--run DIR",
         "List the texts of a finished run, starting where methods disagree most.",
         panel="Server",
         show_default=False,

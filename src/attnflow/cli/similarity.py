@@ -18,10 +18,8 @@ from attnflow.options.tables import SimilarityOptions
 
 First = Annotated[str, typer.Argument(metavar="TEXT", help="The first text, in quotes.")]
 Second = Annotated[str, typer.Argument(metavar="TEXT", help="The text it is compared with.")]
-Output = Annotated[
-    Path | None, own.flag("--output -o", "FILE", "Draw the map: .svg, .pdf or .png.")
-]
-Top = Annotated[int, own.flag("--top", "N", "How many pairs to list.", min=0)]
+Output = Annotated[Path | None, own.flag("--output -o FILE", "Draw the map: .svg, .pdf or .png.")]
+Top = Annotated[int, own.flag("--top N", "How many pairs to list.", min=0)]
 
 
 @command(SimilarityOptions)

@@ -15,10 +15,10 @@ from attnflow.io.files import check_target
 from attnflow.options.tables import StepsOptions
 
 Save = Annotated[
-    Path | None, own.flag("--save", "FILE", "Save the result as JSON, for Reasoning.load.")
+    Path | None, own.flag("--save FILE", "Save the result as JSON, for Reasoning.load.")
 ]
 Html = Annotated[
-    Path | None, own.flag("--html", "FILE", "Save a page that shows the steps and what each reads.")
+    Path | None, own.flag("--html FILE", "Save a page that shows the steps and what each reads.")
 ]
 
 

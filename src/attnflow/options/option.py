@@ -62,14 +62,26 @@ class Option:
     described: bool = False
 
 
-def option(default: T, help: str, *flags: str, **about: Any) -> T:
+def option(default: T, help: str, flags: str = "", **about: Any) -> T:
     """The default of a table's field, declared with what `Option` has."""
-    return field(default=default, metadata=required(help, *flags, **about))
+    return field(default=default, metadata=required(help, flags, **about))
 
 
-def required(help: str, *flags: str, **about: Any) -> dict[str, Option]:
+def required(help: str, flags: str = "", **about: Any) -> dict[str, Option]:
     """What is declared of a field without a default: ``field(metadata=required(…))``."""
-    return {KEY: Option(help, flags=flags, **about)}
+    names, metavar = split_flags(flags)
+    return {KEY: Option(help, flags=names, metavar=metavar, **about)}
+
+
+def split_flags(flags: str) -> tuple[tuple[str, ...], str | None]:
+    """Flags as a help page has them, and what stands for their value.
+
+    >>> split_flags("--query -q TOKEN"), split_flags("--words")
+    ((('--query', '-q'), 'TOKEN'), (('--words',), None))
+    """
+    names = tuple(each for each in flags.split() if each.startswith("-"))
+    value = flags.split()[len(names) :]
+    return names, value[0] if value else None
 
 
 def options_of(table: Any) -> dict[str, tuple[Field[Any], Option]]:

@@ -141,11 +141,9 @@ class AskingOptions:
     query: Query = option(
         None,
         "The position to explain: a token or its number, from 0.",
-        "--query",
-        "-q",
+        "--query -q TOKEN",
         more='``"all"`` is every position; ``None`` is where the model decides: CLS, the mask, the '
         "last token.",
-        metavar="TOKEN",
         shows="where the model decides: CLS, the mask, the last token",
         parse=parse_position,
         not_for={
@@ -160,9 +158,8 @@ class AskingOptions:
         None,
         "Explain why the target rather than this label or token, or why the answer rather than "
         "this one.",
-        "--contrast",
+        "--contrast LABEL",
         more="For answers, scores explain the choice at the first token in which the two differ.",
-        metavar="LABEL",
         shows=False,
         served=True,
     )
@@ -175,11 +172,10 @@ class TargetOptions(AskingOptions):
     target: TargetSpec | Sequence[TargetSpec] = option(
         None,
         "Explain this label or token, given by its name or number.",
-        "--target",
+        "--target LABEL",
         more="A list gives one for each input; ``None`` is the model's prediction. Digits given as "
         "text are the label of that name if there is one, and a number otherwise. If several "
         'tokens look alike, the likeliest is taken; ``" word"`` is the one with the space.',
-        metavar="LABEL",
         shows="the model's prediction",
         served=True,
         not_for={ANSWER: EACH_TOKEN},
@@ -187,10 +183,9 @@ class TargetOptions(AskingOptions):
     answer: str | Sequence[str] | None = option(
         None,
         "The answer of an encoder–decoder; the token after it is explained.",
-        "--answer",
+        "--answer TEXT",
         more="A list gives one for each input; ``None`` is the model's own answer. To explain "
         "every token of an answer, use `attnflow.explain_answer`.",
-        metavar="TEXT",
         panel=INPUT,
         shows="the model's own answer",
     )
@@ -210,10 +205,9 @@ class GraphOptions:
     heads: HeadsChoice = option(
         "mean",
         "How heads are merged: mean, each, numbers such as 0,3, or a .json file of attnflow fit.",
-        "--heads",
+        "--heads HEADS",
         more='In Python also weights, or what `attnflow.fit` returned; ``"each"`` gives the scores '
         "of single heads.",
-        metavar="HEADS",
         parse=parse_heads,
         not_for={
             EXPLORE: WHOLE_VIEW,
@@ -230,16 +224,14 @@ class GraphOptions:
     residual: float | None = option(
         None,
         "The share of each row that is given to the residual connection, from 0 to below 1.",
-        "--residual",
-        metavar="SHARE",
+        "--residual SHARE",
         shows="0.5; 0 for raw",
         not_for={MEASURES: RUNS_AGAIN},
     )
     discard: float = option(
         0.0,
         "The share of the smallest attention weights that are set to zero in each layer.",
-        "--discard",
-        metavar="RATIO",
+        "--discard RATIO",
         shows=False,
         not_for={
             MEASURES: RUNS_AGAIN,
@@ -255,18 +247,15 @@ class LayerOptions:
     layer: int | None = option(
         None,
         "The layer to explain: 1 … L, or negative from the top.",
-        "--layer",
-        "-l",
-        metavar="N",
+        "--layer -l N",
         shows="the top",
         not_for={MEASURES: RUNS_AGAIN, FROM_LOGIT: ONE_LOGIT},
     )
     correction: CorrectionName = option(
         "auto",
         "For causal decoders, how to correct for the receptive field: uniform, sink, or none.",
-        "--correction",
+        "--correction NAME",
         more="``None`` is the plain method.",
-        metavar="NAME",
         shows="the one usual for the method",
         parse=parse_correction,
         not_for={
@@ -287,8 +276,7 @@ class SourceOptions:
     layers: Layers = option(
         None,
         "Layers to compute and save: all, or numbers such as 1,3,6.",
-        "--layers",
-        metavar="LAYERS",
+        "--layers LAYERS",
         shows="the layer to explain",
         parse=parse_layers,
         not_for={
@@ -303,10 +291,9 @@ class SourceOptions:
         "position",
         "Where scores start: at the position in one layer, or (decoders only) at the target's "
         "logit.",
-        "--source",
+        "--source position|logit",
         more="The edges of a logit lead to every layer (docs/definitions.md). This works for "
         "rollout and flow on edges that decompose attention blocks.",
-        metavar="position|logit",
         described=True,
         not_for={EXPLORE: "the view shows scores of positions, layer by layer"},
     )
@@ -319,8 +306,7 @@ class ScoreOptions:
     steps: int | None = option(
         None,
         "For integrated: the number of points on the line.",
-        "--steps",
-        metavar="N",
+        "--steps N",
         shows="as many as it needs",
         not_for={EXPLORE: WHOLE_VIEW, WITHOUT_STEPS: "it needs none; leave it out"},
     )
@@ -344,8 +330,7 @@ class WordOptions:
     words: bool = option(
         False,
         "Score words instead of tokens.",
-        "--words",
-        "-w",
+        "--words -w",
         more="Edges to a word are those to all its tokens. Flow is the maximum flow to the whole "
         "word, which is at most the sum over its tokens.",
         panel="Output",
@@ -363,10 +348,9 @@ class DeviceOptions:
     device: str | None = option(
         None,
         "Where the model runs: cpu, cuda, cuda:1, mps.",
-        "--device",
+        "--device NAME",
         more="Flow is solved where its attention is. Models that are loaded already stay where "
         "they are.",
-        metavar="NAME",
         panel=LOADING,
         shows="cpu",
         parse=parse_device,
@@ -388,17 +372,15 @@ class WorkOptions(DeviceOptions):
     batch_size: int = option(
         16,
         "The largest number of inputs that run through the model together.",
-        "--batch-size",
-        metavar="N",
+        "--batch-size N",
         panel=WORK,
         least=1,
     )
     threads: int | None = option(
         None,
         "How many threads each process uses.",
-        "--threads",
+        "--threads N",
         more="They are used to solve flow; ``None`` is one per core.",
-        metavar="N",
         panel=WORK,
         shows="one per core",
         least=1,
@@ -416,20 +398,18 @@ class MethodOptions:
     method: MethodName = option(
         "auto",
         "The method: {methods}.",
-        "--method",
+        "--method METHOD",
         more='``"auto"`` is what works best for the kind of model, with its edges; if only edges '
         "are named, the method that reads them best is used (docs/reference/methods.md).",
-        metavar="METHOD",
         shows="what works best for the model",
         served=True,
     )
     edges: EdgesName = option(
         "auto",
         "What the edges are made of: {edges}.",
-        "--edges",
+        "--edges RULE",
         more='``"auto"`` is what works best for the kind of model; if only a method is named, it '
         "reads the edges it was published with (docs/reference/methods.md).",
-        metavar="RULE",
         shows=OWN_OR_BEST,
         served=True,
         not_for={MEASURES: Unless(RUNS_AGAIN, lambda given: given == "attention")},
@@ -458,9 +438,7 @@ class RoutesOptions(ExplainOptions):
     to: int | str = field(
         metadata=required(
             "The input token that the score is traced back to, or its number, from 0.",
-            "--to",
-            "-t",
-            metavar="TOKEN",
+            "--to -t TOKEN",
             parse=parse_position,
         )
     )
@@ -519,9 +497,8 @@ class WritingOptions:
     seed: int | None = option(
         None,
         "The random seed.",
-        "--seed",
+        "--seed N",
         more="By default it is a new one each time. The random state of torch is left alone.",
-        metavar="N",
         panel=INPUT,
         shows=False,
     )
@@ -540,9 +517,8 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
         None,
         "The answer to explain. For encoder–decoders without --generate, the token after it is "
         "explained.",
-        "--answer",
+        "--answer TEXT",
         more="A list gives one for each prompt; ``None`` is what the model writes.",
-        metavar="TEXT",
         panel=INPUT,
         shows="the model's own answer",
     )
@@ -550,8 +526,7 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
         None,
         "Explain an answer: the one given with --answer, or one of at most N tokens that the model "
         "writes.",
-        "--generate",
-        metavar="N",
+        "--generate N",
         panel=INPUT,
         shows=False,
     )
@@ -559,19 +534,17 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
         "sentences",
         "What is explained one by one: the answer's sentences, paragraphs or tokens, or the whole "
         "answer.",
-        "--each",
+        "--each sentences|paragraphs|tokens|answer",
         more="Scores explain the mean over a piece's tokens. By default each piece takes one "
         "backward pass; a token costs as much as a sentence (docs/costs.md).",
-        metavar="sentences|paragraphs|tokens|answer",
         panel=INPUT,
     )
     units: Literal["sentences", "paragraphs"] | str | None = option(
         None,
         "Cut the prompt's parts into sentences or paragraphs, each a part of its own.",
-        "--units",
+        "--units sentences|paragraphs",
         more="List items, table rows and lines of code count as units. A part named *manual* "
         "becomes *manual, sentence 1*, and so on; flow to a sentence is exact.",
-        metavar="sentences|paragraphs",
         panel=INPUT,
         shows=False,
     )
@@ -581,10 +554,9 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
     through: Literal["tokens", "prompt"] | str = option(
         "tokens",
         "Where an answer's scores end: at all tokens before it, or only at those of the prompt.",
-        "--through",
+        "--through tokens|prompt",
         more='With ``"prompt"``, the scores of tokens that the model wrote itself are passed on to '
         "the tokens these came from (docs/definitions.md).",
-        metavar="tokens|prompt",
     )
     deletions: bool | None = option(
         None,
@@ -602,17 +574,15 @@ class CiteOptions(WritingOptions, RoleOptions, DeviceOptions, ReadingOptions):
     answer: str | Sequence[str] | None = option(
         None,
         "The answer, if the model should not write one.",
-        "--answer",
+        "--answer TEXT",
         more="A list gives one for each prompt.",
-        metavar="TEXT",
         panel=INPUT,
         shows="what the model writes",
     )
     generate: int | None = option(
         None,
         "Let the model write an answer of at most N tokens.",
-        "--generate",
-        metavar="N",
+        "--generate N",
         panel=INPUT,
         shows="200",
     )
@@ -620,17 +590,15 @@ class CiteOptions(WritingOptions, RoleOptions, DeviceOptions, ReadingOptions):
         3.0,
         "Cite a source if a sentence's log-probability drops by this much or more without it; 3 "
         "is a sentence 20 times less likely.",
-        "--least",
+        "--least NATS",
         more="The drop must also be at least a fifth of the drop without any source.",
-        metavar="NATS",
     )
     checks: int = option(
         5,
         "How many sources, and how many sentences of a source, are deleted one by one.",
-        "--checks",
+        "--checks N",
         more="If there are more, flow on relevance chooses which are tried first, and others "
         "follow only if these don't account for the answer.",
-        metavar="N",
         panel=WORK,
         least=1,
     )
@@ -644,33 +612,25 @@ class StepsOptions(WritingOptions, PromptOptions, WorkOptions, ReadingOptions, M
     answer: str | None = option(
         None,
         "The answer, with its thoughts.",
-        "--answer",
-        metavar="TEXT",
+        "--answer TEXT",
         panel=INPUT,
         shows="the model's own answer",
     )
     generate: int | None = option(
-        None,
-        "The most tokens that the model may write.",
-        "--generate",
-        metavar="N",
-        panel=INPUT,
-        shows="256",
+        None, "The most tokens that the model may write.", "--generate N", panel=INPUT, shows="256"
     )
     by: Literal["auto", "numbers", "paragraphs", "sentences"] | str = option(
         "auto",
         "How thoughts are cut into steps: auto, numbers, paragraphs, sentences.",
-        "--by",
+        "--by HOW",
         more='``"auto"`` takes numbered steps, or else three paragraphs or more, or sentences.',
-        metavar="HOW",
         panel=INPUT,
     )
     conclusion: str | None = option(
         None,
         "Where the conclusion begins, in the answer's own words.",
-        "--conclusion",
+        "--conclusion TEXT",
         more="Without it, the conclusion is what follows ``</think>``, or the last step.",
-        metavar="TEXT",
         panel=INPUT,
         shows="after </think>, or the last step",
     )
@@ -683,28 +643,22 @@ class KnockoutOptions(DeviceOptions, PromptOptions, ReadingOptions, TargetOption
     answer: str | None = option(
         None,
         "Measure this answer of a language model, all its tokens together.",
-        "--answer",
-        metavar="TEXT",
+        "--answer TEXT",
         panel=INPUT,
         shows=False,
     )
     generate: int | None = option(
         None,
         "Measure the answer that the model writes, of at most N tokens.",
-        "--generate",
+        "--generate N",
         more="By default, an encoder–decoder's own answer is measured.",
-        metavar="N",
         panel=INPUT,
         shows=False,
     )
     random: int = option(
-        5,
-        "How many random sets of the same size to compare with.",
-        "--random",
-        metavar="N",
-        panel=WORK,
+        5, "How many random sets of the same size to compare with.", "--random N", panel=WORK
     )
-    seed: int = option(0, "The random seed.", "--seed", metavar="N", panel=WORK)
+    seed: int = option(0, "The random seed.", "--seed N", panel=WORK)
     batch_size: int = option(16, "The largest number of sets that run through the model together.")
 
 
@@ -715,26 +669,23 @@ class SimilarityOptions(WorkOptions, ReadingOptions, WordOptions, GraphOptions, 
     method: MethodName = option(
         "rollout",
         "The method: {methods}.",
-        "--method",
+        "--method METHOD",
         more="It must read edges, because it traces positions back to tokens; each position's "
         "scores are divided by their sum.",
-        metavar="METHOD",
     )
     edges: EdgesName = option(
         "auto",
         "What the edges are made of: {edges}.",
-        "--edges",
+        "--edges RULE",
         more='``"auto"`` is ALTI, or attention if ALTI is refused for the model.',
-        metavar="RULE",
         shows="alti, or attention if alti is refused for the model",
     )
     pooling: Literal["auto", "mean", "first", "last"] | str = option(
         "auto",
         "How states are pooled into an embedding: their mean, the first or the last one.",
-        "--pooling",
+        "--pooling NAME",
         more='``"auto"`` follows the files of sentence-transformers beside the model, and takes '
         "the mean if there are none.",
-        metavar="NAME",
         shows="as the model's files say, else mean",
     )
 
@@ -746,33 +697,29 @@ class DataOptions:
     text_column: str | None = option(
         None,
         "The column with the text.",
-        "--text-column",
-        metavar="NAME",
+        "--text-column NAME",
         panel=INPUT,
         shows="text, or the only column of texts",
     )
     target_column: str | None = option(
         None,
         "The column with the target, for methods that depend on one.",
-        "--target-column",
-        metavar="NAME",
+        "--target-column NAME",
         panel=INPUT,
         shows=False,
     )
     pair_column: str | None = option(
         None,
         "The column with the second text, for models that read two texts as one input.",
-        "--pair-column",
+        "--pair-column NAME",
         more="Rows of an iterable may then be tuples of two texts.",
-        metavar="NAME",
         panel=INPUT,
         shows=False,
     )
     format: Literal["jsonl", "csv", "tsv", "parquet", "text", "dataset"] | str | None = option(
         None,
         "The format: jsonl, csv, tsv, parquet, text or dataset.",
-        "--format",
-        metavar="NAME",
+        "--format NAME",
         panel=INPUT,
         shows="by the file's name",
     )
@@ -795,52 +742,42 @@ class RunOptions(
     methods: MethodName | Sequence[MethodName] | None = option(
         None,
         "The method: {methods}.",
-        "--method",
+        "--method METHOD",
         more="One or several; ``None`` is what `attnflow.explain` uses or, if edges are named, the "
         "methods that are shown by default.",
-        metavar="METHOD",
         shows="what works best for the model",
     )
     edges: EdgesName | Sequence[EdgesName] = option(
         "auto",
         "What the edges are made of: {edges}.",
-        "--edges",
+        "--edges RULE",
         more="One or several; each takes one more pass through the model.",
-        metavar="RULE",
         shows=f"{OWN_OR_BEST}; repeat for several",
         recorded=False,  # each rule is, beside the options that all of them share
     )
     id_column: str | None = option(
-        None,
-        "A column that names each row.",
-        "--id-column",
-        metavar="NAME",
-        panel=INPUT,
-        shows=False,
+        None, "A column that names each row.", "--id-column NAME", panel=INPUT, shows=False
     )
     shard_size: int = option(
         1000,
         "How many rows each output file has.",
-        "--shard-size",
+        "--shard-size N",
         more="A crash loses the work on one file at most.",
-        metavar="N",
         panel=WORK,
         least=1,
     )
     workers: int = option(
         1,
         "How many worker processes to start; each loads the model.",
-        "--workers",
-        metavar="N",
+        "--workers N",
         panel=WORK,
         least=1,
     )
     threads: int = option(
         1,
         "How many threads each process uses.",
-        "--threads",
+        "--threads N",
         more="Another number may change the last bits of a score.",
-        metavar="N",
         panel=WORK,
         least=1,
         recorded=False,  # for torch and flow alike, beside these options
@@ -848,17 +785,15 @@ class RunOptions(
     ray: str | None = option(
         None,
         "Run the workers on a Ray cluster: auto, host:6379, or local to start one here.",
-        "--ray",
-        metavar="ADDRESS",
+        "--ray ADDRESS",
         panel=WORK,
         shows=False,
     )
     gpus_per_worker: float = option(
         0,
         "On a Ray cluster: how many GPUs each worker gets, such as 1 or 0.5.",
-        "--gpus-per-worker",
+        "--gpus-per-worker N",
         more="Models run on them.",
-        metavar="N",
         panel=WORK,
         least=0,
     )
@@ -874,56 +809,45 @@ class EvaluateOptions(DeviceOptions, DataOptions, ReadingOptions, SourceOptions)
     methods: MethodName | Sequence[MethodName] | None = option(
         None,
         "The method: {methods}.",
-        "--method",
+        "--method METHOD",
         more="By default the paper's three, and what `attnflow.explain` uses, with its own edges. "
         "Always in the table: tokens in random order, from the first, from the last; gradient × "
         "input; integrated gradients; the attention of the last layer.",
-        metavar="METHOD",
         shows="the paper's three, and what works best for the model, with its own edges",
     )
     edges: EdgesName | Sequence[EdgesName] | None = option(
         None,
         "What the edges are made of: {edges}.",
-        "--edges",
+        "--edges RULE",
         more='By default attention, so that methods are compared on the same edges; ``"auto"`` '
         "stands for the edges and the method that `attnflow.explain` uses by default.",
-        metavar="RULE",
         shows="attention for all methods, to compare them on the same edges; repeat for several",
     )
     metrics: str | Sequence[str] | None = option(
         None,
         "The metric; repeat for several.",
-        "--metric",
+        "--metric METRIC",
         more="Names in ``attnflow.METRICS``.",
-        metavar="METRIC",
         shows="all that can be measured",
     )
     replacement: FillerName | Sequence[FillerName] = option(
         "unk",
         "What takes the place of removed tokens: unk, mask, delete or mean.",
-        "--replacement",
+        "--replacement NAME",
         more='``"mean"`` is the mean of all word embeddings. Each has columns of its own.',
-        metavar="NAME",
         shows="unk; repeat for several",
     )
     rationale_column: str | None = option(
         None,
         "A column with a number for each word: the words that people marked.",
-        "--rationale-column",
+        "--rationale-column NAME",
         more="Words are separated by white space; those with at least 0.5, or at most −0.5, count "
         "as marked.",
-        metavar="NAME",
         panel=INPUT,
         shows=False,
     )
     limit: int | None = option(
-        None,
-        "Evaluate at most this many rows.",
-        "--limit",
-        metavar="N",
-        panel=INPUT,
-        shows="all",
-        least=1,
+        None, "Evaluate at most this many rows.", "--limit N", panel=INPUT, shows="all", least=1
     )
     seed: int = option(0, "The random seed.")
     progress: bool = option(False, "Show a progress bar.")
@@ -936,27 +860,24 @@ class FitOptions(DeviceOptions):
     edges: EdgesName = option(
         "attention",
         "What the edges are made of: {edges}.",
-        "--edges",
+        "--edges RULE",
         more="The rule must have a map for each head; these are weighted.",
-        metavar="RULE",
     )
     replacement: ReplacementName = option(
         "unk",
         "What takes the place of a token that is blanked out: unk, mask, pad or delete.",
-        "--replacement",
-        metavar="NAME",
+        "--replacement NAME",
     )
     held_out: float = option(
         0.25,
         "The share of texts that are held out; the figures are measured on them.",
-        "--held-out",
-        metavar="SHARE",
+        "--held-out SHARE",
     )
     ridge: float = option(
         1.0,
         "How strongly weights are pulled to zero, relative to the mean size of what they weight.",
     )
-    seed: int = option(0, "The random seed.", "--seed", metavar="N", panel=WORK)
+    seed: int = option(0, "The random seed.", "--seed N", panel=WORK)
     save: str | Path | None = option(
         None,
         "The file to write. Measurements are kept beside it until then, so that an interrupted "

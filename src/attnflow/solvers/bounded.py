@@ -36,7 +36,9 @@ from attnflow.solvers.interface import BoolArray
 from attnflow.solvers.temporal import Flows, Positions, check_set, check_sets
 
 SHARE = 1e-4  # of the largest flow: how far any of them may be from its maximum
-BLOCK = 1 << 26  # entries of a layer that are worked on at a time
+ROWS = 1 << 11  # of a layer that are worked on at a time, fewer where these are long
+BLOCK = 1 << 26  # entries at most
+FEW = 1 << 4  # sinks for which products with one column after the other are quicker
 SINKS = 1 << 10  # that are bounded at a time, where flow is pulled
 SEARCHED = 1 << 6  # sinks that are handed to the exact solver at a time
 STRONGEST = (1 << 20, 1 << 22, 1 << 24)  # edges that it gets, more where fewer prove too little
@@ -73,13 +75,16 @@ class BoundedNetwork:
         # By layer and its queries: what can arrive there.
         self._reach = relevance[0].new_zeros(self._depth + 1, self._size)
         self._reach[:, self._sources] = torch.inf
+        # Whether some position reads a later one; otherwise half of each layer is left alone.
+        self._ahead = any(
+            bool(each[rows, rows.stop :].any()) for each in relevance for rows in self._rows()
+        )
         for layer in range(self._depth, 0, -1):
-            self._supply[layer - 1] = self._block(layer, self._sources).sum(0)
+            self._supply[layer - 1] = self._some_rows(layer, self._sources).sum(0)
             if layer < self._depth:  # above, nothing arrives but at the sources
-                for rows in self._rows():
-                    block = self._block(layer, rows)
+                for rows, keys, block in self._blocks(layer):
                     block[self._is_source[rows]] = 0
-                    self._others[layer - 1] += block.sum(0)
+                    self._others[layer - 1, keys] += block.sum(0)
             arrived = self._supply[layer - 1] + self._others[layer - 1]
             self._reach[layer - 1] = self._reach[layer] + arrived
         if not torch.isfinite(self._others.sum() + self._supply.sum()):
@@ -119,27 +124,49 @@ class BoundedNetwork:
     # -- layers
 
     def _rows(self) -> Iterator[slice]:
-        step = max(1, BLOCK // self._size)
+        step = max(1, min(ROWS, BLOCK // self._size))
         for start in range(0, self._size, step):
             yield slice(start, min(start + step, self._size))
 
-    def _block(self, layer: int, rows: slice | Tensor, keys: Tensor | None = None) -> Tensor:
-        """Capacities of some rows, and of some keys: no more than can arrive at each row.
+    def _blocks(self, layer: int) -> Iterator[tuple[slice, slice, Tensor]]:
+        """Capacities by rows: which rows, the keys that these may read, and all between them."""
+        for rows in self._rows():
+            yield rows, self._read_by(rows), self._block(layer, rows)
 
-        Only those of slices of rows have no entries from a position to itself.
-        """
-        block = self._relevance[layer - 1].detach()[rows]
-        block = (block if keys is None else block[:, keys]) * self._sign
-        block = torch.minimum(block.clamp_(min=0), self._reach[layer][rows, None], out=block)
+    def _read_by(self, rows: slice) -> slice:
+        return slice(0, self._size if self._ahead else rows.stop)
+
+    def _block(self, layer: int, rows: slice) -> Tensor:
+        """Capacities of rows: no more than can arrive at each, and none to a position itself."""
+        block = self._clipped(layer, rows, self._relevance[layer - 1][rows, self._read_by(rows)])
+        block.diagonal(rows.start).zero_()
         if self._without_first:
-            block.masked_fill_(keys == 0, 0.0) if keys is not None else block[:, 0].zero_()
-        if keys is None and isinstance(rows, slice):
-            block.diagonal(rows.start).zero_()
+            block[:, 0] = 0
         return block
+
+    def _some_rows(self, layer: int, rows: Tensor) -> Tensor:
+        """Those of some rows, with what is between a position and itself."""
+        block = self._clipped(layer, rows, self._relevance[layer - 1][rows])
+        if self._without_first:
+            block[:, 0] = 0
+        return block
+
+    def _some_keys(self, layer: int, keys: Tensor) -> Tensor:
+        """``[query, key]`` of some keys, with what is between a position and itself."""
+        whole = slice(0, self._size)
+        block = self._clipped(layer, whole, self._relevance[layer - 1][:, keys])
+        return block.masked_fill_(keys == 0, 0.0) if self._without_first else block
+
+    def _clipped(self, layer: int, rows: slice | Tensor, given: Tensor) -> Tensor:
+        most = self._reach[layer][rows, None]
+        none = torch.zeros_like(most)
+        if self._sign > 0:
+            return torch.clamp(given.detach(), none, most)
+        return torch.clamp(given.detach(), -most, none).neg_()
 
     def _times(self, layer: int, right: Tensor) -> Tensor:
         """The capacities of a layer times ``[key, sink]``."""
-        return torch.cat([self._block(layer, rows) @ right for rows in self._rows()])
+        return torch.cat([_product(block, right[keys]) for _, keys, block in self._blocks(layer)])
 
     # -- bounds
 
@@ -155,28 +182,30 @@ class BoundedNetwork:
         total = (self._supply + self._others).double().sum(0)
         missing = torch.zeros_like(total)
         for rows in self._rows():
-            need = self._supply.new_zeros(len(range(self._size)[rows]), self._size)
+            keys = self._read_by(rows)
+            need = self._supply.new_zeros(rows.stop - rows.start, keys.stop)
             for layer in range(1, self._depth):
                 need += self._block(layer, rows)
                 need -= self._supply[layer][rows, None]
                 need.clamp_(min=0)
             need[self._is_source[rows]] = 0
-            missing += need.sum(0)
+            missing[keys] += need.sum(0)
         return (total - missing).cpu().numpy(), total.cpu().numpy()
 
     def _bounds_by_pulling(self, sets: Sequence[LongArray]) -> tuple[FloatArray, FloatArray]:
         """Of some sinks; what their needs lack is pulled from further up."""
         inside = self._members(sets)
         void = inside | self._is_source[:, None]
-        total = torch.stack([self._supply[:, at].double().sum() for at in self._tensors(sets)])
+        total = self._sums(self._supply.double().sum(0), sets)
+        ends = [self._at_ends(layer, sets, inside) for layer in range(1, self._depth)]
+        demands = [into.masked_fill_(void, 0.0) for into, _ in ends]
         later = torch.zeros_like(inside, dtype=self._supply.dtype)  # demands of layers above
-        for layer in range(1, self._depth):
-            later += self._into(layer, sets, inside, void)
+        for demand in demands:
+            later += demand
         total += later.double().sum(0)
         need, beyond = torch.zeros_like(later), torch.zeros_like(later)
         waiting = self._supply[1:].sum(0)[:, None]  # at or above a node's layer
-        for layer in range(1, self._depth):
-            demand = self._into(layer, sets, inside, void)
+        for layer, demand in enumerate(demands, 1):
             later -= demand
             need += demand
             # What can arrive at all meets no more than this.
@@ -188,7 +217,7 @@ class BoundedNetwork:
             waiting = waiting - own
             if layer == self._depth - 1:
                 break
-            limit = self._others[layer][:, None] - self._out_of(layer + 1, sets, inside)
+            limit = self._others[layer][:, None] - ends[layer][1]
             # What supply further up will meet may wait for it.
             pulled = torch.minimum((need + later - waiting).clamp_(min=0), need)
             pulled = torch.minimum(pulled, limit.clamp_(min=0))
@@ -199,33 +228,33 @@ class BoundedNetwork:
         lower, upper = total - need.double().sum(0), total - beyond.double().sum(0)
         return lower.clamp(min=0).cpu().numpy(), upper.cpu().numpy()
 
-    def _tensors(self, sets: Sequence[LongArray]) -> list[Tensor]:
-        return [torch.from_numpy(each).to(self._device) for each in sets]
+    def _sums(self, of: Tensor, sets: Sequence[LongArray]) -> Tensor:
+        """``[sink]``: what all positions of each have together."""
+        numbers = np.repeat(np.arange(len(sets)), [len(each) for each in sets])
+        at = torch.from_numpy(np.concatenate(sets)).to(self._device)
+        found = of.new_zeros(len(sets))
+        return found.index_add_(0, torch.from_numpy(numbers).to(self._device), of[at])
 
     def _members(self, sets: Sequence[LongArray]) -> Tensor:
         """``[position, sink]``: who belongs to which."""
-        inside = torch.zeros(self._size, len(sets), dtype=torch.bool)
+        inside = np.zeros((self._size, len(sets)), bool)
         for number, each in enumerate(sets):
-            inside[torch.from_numpy(each), number] = True
-        return inside.to(self._device)
+            inside[each, number] = True
+        return torch.from_numpy(inside).to(self._device)
 
-    def _into(self, layer: int, sets: Sequence[LongArray], inside: Tensor, void: Tensor) -> Tensor:
-        """``[query, sink]``: what leads from others than the sources into each sink."""
+    def _at_ends(
+        self, layer: int, sets: Sequence[LongArray], inside: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """``[query, sink]``: what leads into each sink, and ``[key, sink]``: out of it."""
         if all(len(each) == 1 for each in sets):
-            keys = torch.from_numpy(np.concatenate(sets)).to(inside.device)
-            found = torch.cat([self._block(layer, rows, keys) for rows in self._rows()])
-        else:
-            found = self._times(layer, inside.to(self._supply.dtype))
-        return found.masked_fill_(void, 0.0)
-
-    def _out_of(self, layer: int, sets: Sequence[LongArray], inside: Tensor) -> Tensor:
-        """``[key, sink]``: what leads from each sink to others."""
-        if all(len(each) == 1 for each in sets):
-            rows = torch.from_numpy(np.concatenate(sets)).to(inside.device)
-            return self._block(layer, rows).T
-        whole = inside.to(self._supply.dtype)
-        products = [whole[rows].T @ self._block(layer, rows) for rows in self._rows()]
-        return torch.stack(products).sum(0).T
+            at = torch.from_numpy(np.concatenate(sets)).to(self._device)
+            return self._some_keys(layer, at), self._some_rows(layer, at).T
+        whole, into = inside.to(self._supply.dtype), []
+        out_of = torch.zeros_like(whole)
+        for rows, keys, block in self._blocks(layer):
+            into.append(_product(block, whole[keys]))
+            out_of[keys] += _product(block.T, whole[rows])
+        return torch.cat(into), out_of
 
     # -- what is left, solved exactly on the strongest edges
 
@@ -249,7 +278,8 @@ class BoundedNetwork:
                 void = inside | self._is_source[:, None]
                 demands = np.zeros((len(some), self._depth, self._size))
                 for layer in range(1, self._depth):
-                    demands[:, layer] = self._into(layer, chosen, inside, void).T.cpu()
+                    into, _ = self._at_ends(layer, chosen, inside)
+                    demands[:, layer] = into.masked_fill_(void, 0.0).T.cpu()
                 values, sides = network.solve_beside(chosen, demands)
                 lower[some] = np.maximum(lower[some], values)
                 upper[some] = np.minimum(upper[some], self._cuts(sides))
@@ -266,9 +296,7 @@ class BoundedNetwork:
         inner = range(2, self._depth)  # what leads to the input leads to no other edge
         # Odd, so that a sample of some layers has all of their columns.
         step = self._size**2 * len(inner) // SAMPLE | 1
-        sample = [
-            self._inner(layer, rows).flatten()[::step] for layer in inner for rows in self._rows()
-        ]
+        sample = [block.flatten()[::step] for layer in inner for _, block in self._inner(layer)]
         drawn = torch.cat(sample) if sample else self._supply.new_zeros(0)
         most = count // step
         threshold = 0.0
@@ -278,19 +306,18 @@ class BoundedNetwork:
         source = int(self._sources[0])
         for layer in range(self._depth, 0, -1):
             parts = []
-            for rows in self._rows() if layer in inner else ():
-                block = self._inner(layer, rows)
+            for rows, block in self._inner(layer) if layer in inner else ():
                 at = torch.nonzero(block > threshold)
                 parts.append((at[:, 0] + rows.start, at[:, 1], block[at[:, 0], at[:, 1]]))
             found.append(self._sparse(parts, source, self._supply[layer - 1]))
         return found, threshold == 0.0
 
-    def _inner(self, layer: int, rows: slice) -> Tensor:
+    def _inner(self, layer: int) -> Iterator[tuple[slice, Tensor]]:
         """Capacities between positions that are no sources."""
-        block = self._block(layer, rows)
-        block[self._is_source[rows]] = 0
-        block[:, self._is_source] = 0
-        return block
+        for rows, keys, block in self._blocks(layer):
+            block[self._is_source[rows]] = 0
+            block[:, self._is_source[keys]] = 0
+            yield rows, block
 
     def _sparse(self, parts: Sequence[Any], source: int, supply: Tensor) -> SparseLayer:
         """Entries on the host, with what the sources send as the row of one."""
@@ -318,6 +345,13 @@ class BoundedNetwork:
             total += torch.where(above, crossing, 0.0).double().sum(0).cpu()
         found: FloatArray = total.numpy()
         return found
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    """The product of a large matrix and one of few columns, or many."""
+    if right.shape[1] > FEW:
+        return left @ right
+    return torch.stack([left @ column for column in right.T.contiguous()], dim=1)
 
 
 def _chunks(numbers: LongArray, most: int) -> Iterator[LongArray]:

@@ -8,6 +8,7 @@ is one). Where a token spans several of these, they become one word.
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -72,8 +73,9 @@ def assign_words(
 ) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
     """For each token the index of its word, and the words; special tokens have none."""
     words = split_words(text)
+    ends = [end for _, end in words]
     overlaps = [
-        None if at in special else _overlapping(_strip(text, span), words)
+        None if at in special else _overlapping(_strip(text, span), words, ends)
         for at, span in enumerate(spans)
     ]
     parent = list(range(len(words)))
@@ -88,8 +90,8 @@ def assign_words(
         if owners[at] is None and at not in special and at + 1 not in special:
             owners[at] = owners[at + 1]
     number = {owner: i for i, owner in enumerate(sorted({o for o in owners if o is not None}))}
-    ends = {parent[i]: words[i][1] for i in range(len(words))}
-    texts = tuple(text[words[owner][0] : ends[owner]] for owner in number)
+    last = {parent[i]: words[i][1] for i in range(len(words))}
+    texts = tuple(text[words[owner][0] : last[owner]] for owner in number)
     return tuple(None if owner is None else number[owner] for owner in owners), texts
 
 
@@ -102,13 +104,19 @@ def _strip(text: str, span: Span) -> Span:
     return start, end
 
 
-def _overlapping(span: Span, words: Sequence[Span]) -> list[int]:
-    return [i for i, (start, end) in enumerate(words) if start < span[1] and span[0] < end]
+def _overlapping(span: Span, words: Sequence[Span], ends: Sequence[int]) -> list[int]:
+    """The numbers of the words that a span has a part of; words follow one another."""
+    found = []
+    for number in range(bisect_right(ends, span[0]), len(words)):
+        if words[number][0] >= span[1]:
+            break
+        found.append(number)
+    return found
 
 
 MOST_NAMED = 5
 MOSTLY = 0.5
-SHORT = 2.0  # letters of a piece, on average: of longer ones a model may make sense
+SHORT = 2.5  # letters of a piece, on average: of longer ones a model may make sense
 FEWEST = 3  # words: fewer may be rare ones in a language that the model knows
 SMALLEST = 1000  # tokens of a vocabulary: smaller ones spell everything, as they are meant to
 # Their signs stand for syllables, or their words are not apart: short pieces are usual.
@@ -178,8 +186,8 @@ def spelled_notice(
         return ()
     named = ", ".join(f"“{word}”" for word in list(dict.fromkeys(spelled))[:FEWEST])
     return (
-        f"the model reads {len(spelled)} of {known} words in pieces of a letter or two ({named} "
-        "…): it hardly knows the language, so the answer says little",
+        f"the model reads {len(spelled)} of {known} words in pieces of one to three letters "
+        f"({named} …): it hardly knows the language, so the answer says little",
     )
 
 
