@@ -115,7 +115,7 @@ def change(drop: float) -> str:
 def _both(row: StepRow) -> str:
     if row.deleted is None or _factor(row.direct) == _factor(row.deleted):
         return times(row.direct)
-    return f"{_factor(row.direct)} and {_factor(row.deleted)} times"
+    return f"{times(row.direct)} when hidden, {_factor(row.deleted)} times when deleted"
 
 
 def _read(found: Reasoning, row: StepRow) -> str:
