@@ -96,8 +96,8 @@ export class GenerationPage {
     const rows = answered.rowsOf(span);
     const named = answered.fromPrompt(rows, MOST_NAMED).map(quote);
     const have = named.length === 1 ? "has the highest score" : "have the highest scores";
-    const most = named.length ? ` Of the prompt’s tokens, ${joinNames(named)} ${have}.` : "";
-    return this.found(span, rows).replaceAll(" %", "\u00a0%") + most;
+    const words = named.length ? ` Of the prompt’s tokens, ${joinNames(named)} ${have}.` : "";
+    return this.found(span, rows).replaceAll(" %", "\u00a0%") + words;
   }
 
   // What the library concludes; of several words, which it has said nothing about, how likely
