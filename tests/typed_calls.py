@@ -27,6 +27,18 @@ def one_input_gives_one_attribution() -> None:
     assert_type(attnflow.explain("a text", "model", answer="what follows"), Attribution)
 
 
+def what_the_examples_use_needs_no_check_for_none() -> None:
+    found = attnflow.explain({"image": "cat.jpg", "text": "What is this?"}, "model")
+    assert_type(found, Attribution)
+    print(found.prediction.label, found.grid.rows)
+    print(attnflow.knockout("a text", edges="text").after.prediction.label)
+    print(attnflow.routes("a text", to="text").prediction.label)
+    answer = attnflow.explain_answer("a prompt", "model", answer="this", contrast="that")
+    print(answer.contrast.shared)
+    model = attnflow.load_model("verbs")
+    print(model.tokenizer("a text"), model.network.config)
+
+
 def many_inputs_give_a_list() -> None:
     assert_type(attnflow.explain(["a text", "another"]), list[Attribution])
     assert_type(attnflow.explain(text for text in ("a", "b")), list[Attribution])

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from attnflow.models.loading import Source
 
     # A text, a pair of texts that are read as one, token ids, an image or a sound.
-    One = str | tuple[str, str] | BatchEncoding | PathLike[str] | Image | npt.NDArray[Any]
+    Alone = str | tuple[str, str] | PathLike[str] | Image | npt.NDArray[Any]
+    # The same, or what a tokenizer returned, or an image with a text.
+    One = Alone | BatchEncoding | Mapping[str, Any]
     # A text, named parts of one, or the messages of a chat.
-    Conversation = str | Mapping[str, str] | Sequence[Mapping[str, str]]
+    Conversation = str | Mapping[str, str] | Sequence[Mapping[str, Any]]
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -170,6 +170,7 @@ class ModelAdapter(ABC):
     Attributes:
         name: The model's name.
         network: The network that runs.
+        tokenizer: What cuts its texts into tokens; models that read no text have none.
         kind: What the model is called where models are listed; nothing depends on it.
         reads_text: Whether an input can be given as text.
         reads_images: Whether an input can be an image, ``"alone"`` or ``"with text"``.
@@ -184,6 +185,7 @@ class ModelAdapter(ABC):
 
     name: str
     network: Any
+    tokenizer: Any
     kind: str
     reads_text: bool = True
     reads_images: Literal["alone", "with text"] | None = None

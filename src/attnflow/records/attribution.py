@@ -174,12 +174,13 @@ class Attribution(SavedRecord):
     options: Mapping[str, Any] = field(default_factory=dict)
     model: str = ""
     text: str = ""
-    prediction: Prediction | None = None
+    # None where the model predicts nothing; Any, so that nobody else has to check for it.
+    prediction: Prediction | Any = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
     word_ids: tuple[int | None, ...] | None = None
     word_texts: tuple[str, ...] = ()
     segments: tuple[str, ...] | None = None
-    grid: PatchGrid | None = None
+    grid: PatchGrid | Any = None
     depth: int = 0
     pooled: tuple[int, ...] = ()
 

@@ -196,7 +196,7 @@ class Generation(SavedRecord):
     segments: tuple[str, ...] | None = None
     cut_at: int | None = None
     pieces: tuple[tuple[int, int], ...] = ()
-    contrast: Contrast | None = None
+    contrast: Contrast | Any = None  # None without one; Any, as Attribution.prediction
 
     def __post_init__(self) -> None:
         last = len(checks.check_texts("tokens", self.tokens)) - 1

@@ -90,7 +90,7 @@ class Outcome:
     """
 
     log_probability: float
-    prediction: Prediction | None = None
+    prediction: Prediction | Any = None  # as in Attribution
     margin: float | None = None
     log_probabilities: tuple[float, ...] = ()
 
