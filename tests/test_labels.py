@@ -54,7 +54,7 @@ def test_labels_are_made_once_for_an_input_however_often_they_are_needed(monkeyp
 
     made = []
     monkeypatch.setattr(labels, "label", lambda token, width: made.append(token) or token)
-    text = f"a text of which no other test makes labels: {made!r}"
+    text = f"a text of which no other test makes labels, {made!r}"
     found = [
         attnflow.explain(text, "verbs", edges="attention", method=each) for each in ("raw", "flow")
     ]

@@ -11,6 +11,9 @@ import attnflow
 from attnflow import EDGE_RULES, METHODS, EdgeRule, Method, Scores
 from attnflow.cli.app import run
 from attnflow.methods.maps import select
+from attnflow.pipeline.prepare import open_session
+from attnflow.pipeline.request import Request
+from attnflow.records.arrays import copied
 from opened import opened
 
 ROOT = Path(__file__).parents[1]
@@ -88,6 +91,46 @@ def test_what_a_plugin_writes_into_is_its_own(encoder):
         np.testing.assert_array_equal(session.scores("flow", [3], [0]).values, expected)
     finally:
         EDGE_RULES.unregister("overwrite")
+        METHODS.unregister("flatten")
+
+
+@pytest.mark.parametrize(("edges", "method"), [("relevance", "flow"), ("removal", "direct")])
+def test_what_came_of_a_target_is_no_plugins_to_change(edges, method, classifier):
+    """Neither what passed over edges nor what arrived at tokens, in the default's graph too."""
+
+    def arrays(of):
+        held = of.relevance
+        found = [] if held is None else [held.maps, held.inputs, held.streams]
+        return [*found, *([of.removal] if getattr(of, "removal", None) is not None else [])]
+
+    def overwrite(activations):
+        for array in arrays(activations):
+            array[...] = 0.5
+        return [np.eye(each.shape[-1]) for each in activations.attention]
+
+    def flatten(graph, selection, execution):
+        for array in (graph.weights, graph.maps, *arrays(graph)):
+            array[...] = 0.5
+        return Scores(select(graph.weights, [at - 1 for at in selection.layers], selection))
+
+    def scores(session, method):
+        return session.scores(method, [session.depth], [session.query]).values
+
+    model = attnflow.load_model(classifier)
+    options = {"edges": edges, "method": method, "correction": None}
+    session = open_session(TEXT, model, Request(**options))
+    expected = scores(open_session(TEXT, model, Request(**options)), method)
+    before = [copied(each) for each in arrays(session.activations)]
+    assert before
+    METHODS.register(Method("flatten", "Flatten", flatten, amounts="any"))
+    rule = EdgeRule("overwrite", "Overwrite", overwrite)
+    try:
+        assert (scores(session, "flatten") == 0.5).all()
+        rule.apply(session.activations)
+        np.testing.assert_array_equal(scores(session, method), expected)
+        for array, same in zip(arrays(session.activations), before, strict=True):
+            assert (array == same).all()
+    finally:
         METHODS.unregister("flatten")
 
 

@@ -2,13 +2,14 @@
 
     python -m attnflow_experiments.chains WORK --smollm FOLDER [--shard 1/2] [--minutes 9]
 
-*One step*: five sentences say which box each of five things is in; the conclusion names the box of
-one of them. *Two steps*: three sentences say so of three things, and three others whose the boxes
-are; the conclusion names the owner of one thing. Which sentences decide is known, as the things,
-boxes and owners are paired at random, and nothing else says it. Counted are the chains that the
-model follows: it finds the right word likelier than the other ones, and does so, too, where the
-deciding sentence says something else. Writes WORK/chain-*.json, and WORK/tables.md of all that is
-there. Run it again to continue; several processes share the work by --shard.
+*One step*: five sentences say five different things that nobody knows; the conclusion says one of
+them again. *Two steps*: three sentences say which box each of three things is in, and three others
+whose the boxes are; the conclusion names the owner of one thing. Which sentences decide is known,
+as what they say is drawn at random, and nothing else says it. Counted are the chains that the model
+follows: it finds the right word likelier than the other ones, and does so, too, where the deciding
+sentence says something else. Writes WORK/chain-*.json, and WORK/tables.md of all that is there. Run
+it again to continue; several processes share the work by --shard: 1/2 has the chains of one step,
+2/2 those of two.
 """
 
 from __future__ import annotations
@@ -36,6 +37,18 @@ from attnflow_experiments.intervals import wilson
 THINGS = ("coin", "pen", "cup", "ring", "key", "ball", "map", "spoon", "stamp", "candle")
 BOXES = ("red", "blue", "green", "white", "black", "yellow", "brown", "pink")
 OWNERS = ("Anna", "Tom", "Mary", "Peter", "Jane", "Paul", "Lucy", "Mark")
+# How a sentence begins, and how it may end.
+FACTS = (
+    ("The museum of Tarn has a collection of", ("clocks", "boats", "stamps", "masks")),
+    ("The tower of Hask was built in", ("1911", "1874", "1802", "1936")),
+    ("The hives in Orsk are made of", ("cork", "clay", "straw", "wood")),
+    ("The shop of Brask is owned by", ("Tom", "Anna", "Peter", "Mary")),
+    ("The door of the mill is painted", ("red", "blue", "green", "white")),
+    ("The ferry to Aith leaves at", ("six", "nine", "seven", "ten")),
+    ("The bread of Lisk is baked with", ("nuts", "milk", "honey", "salt")),
+    ("The dog of the baker is called", ("Rex", "Bella", "Max", "Luna")),
+    ("The winner of the race gets a golden", ("spoon", "cup", "ring", "coin")),
+)
 ATTENTION = Request(edges="attention", method="rollout")
 CLAIMED = ("needed", "read", "passed on")
 
@@ -77,16 +90,20 @@ def make_chain(number: int) -> Chain:
         return [of[at] for at in generator.choice(len(of), count, replace=False)]
 
     if number % 2 == 0:
-        things, boxes = draw(THINGS, 5), draw(BOXES, 5)
-        at, swapped = number // 2 % 5, (number // 2 + 1 + int(generator.integers(4))) % 5
-        where = {at: boxes[swapped], swapped: boxes[at]}
-        texts = [f"The {t} is in the {b} box." for t, b in zip(things, boxes, strict=True)]
-        other = [f"The {t} is in the {where.get(n, boxes[n])} box." for n, t in enumerate(things)]
-        prompt = f"Where is the {things[at]}? Think first."
-        lead = f"So the {things[at]} is in the box that is"
+        told = [FACTS[kind] for kind in generator.permutation(len(FACTS))[:5]]
+        ends, at = [draw(ends, 2) for _, ends in told], number // 2 % 5
+        texts = [f"{lead} {end}." for (lead, _), (end, _) in zip(told, ends, strict=True)]
+        lead, words = told[at]
+        other = [*texts[:at], f"{lead} {ends[at][1]}.", *texts[at + 1 :]]
         return Chain(
-            *(prompt, tuple(texts), lead, boxes[at], tuple(boxes)),
-            *((at,), tuple(other), boxes[swapped]),
+            f"{lead} …? Think first.",
+            tuple(texts),
+            f"So {lead[0].lower()}{lead[1:]}",
+            ends[at][0],
+            words,
+            (at,),
+            tuple(other),
+            ends[at][1],
         )
     things, boxes, owners = draw(THINGS, 3), draw(BOXES, 3), draw(OWNERS, 3)
     order = generator.permutation(6).tolist()

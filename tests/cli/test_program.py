@@ -126,7 +126,7 @@ def test_same_letter_is_the_same_option_everywhere():
         (["explain", " "], "no text"),
         (["explain", "x", "--save", "x.html", "--html", "x.html"], "a file of its own"),
         (["routes", "x"], "--to"),
-        (["routes", "x", "--to", "x", "--heads", "each"], "merged heads"),
+        (["routes", "x", "--to", "x", "--heads", "each"], "heads are merged"),
         (["figure", "heads", "x", "-o", "x.svg", "--to", "x"], "--to is not for heads"),
         (["figure", "heatmap", "x", "-o", "x.svg", "--pronoun", "his"], "it is for pronouns"),
         (["figure", "pronouns", "x", "-o", "x.svg", "--candidate", "x"], "at least twice"),

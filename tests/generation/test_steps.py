@@ -288,6 +288,14 @@ def test_sentences_say_what_was_measured():
     ]
 
 
+def test_what_else_is_needed_is_told_with_both_changes():
+    drops = {(5, 4): math.log(50), (5, 0): math.log(8)}
+    found = chain(drops, drops, {(5, 4): math.log(50), (5, 0): math.log(6)})
+    assert summarize(found)[0].endswith(
+        "It also depends on “a” (8.0 times less likely when hidden, 6.0 times when deleted)."
+    )
+
+
 def test_arrows_do_not_run_into_each_other():
     assert draw_arrows([(0, 3), (1, 2), (1, 3), (4, 5)], 6) == [
         "╭───",

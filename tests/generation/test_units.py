@@ -1,14 +1,17 @@
 """Sentences and paragraphs of a prompt are parts of their own, as if each had been named."""
 
 import json
+from io import StringIO
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import attnflow
 import talkers
 from attnflow.cli.app import run
 from attnflow.errors import InputError
+from attnflow.views.terminal.answers import answer_view
 
 DOCUMENT = "the keys are red ! they are old ! \n\nthe cat is on the mat !"
 QUESTION = "is the cat old ?"
@@ -83,3 +86,21 @@ def test_units_on_the_command_line(tmp_path, capsys):
     assert run(["explain", *arguments]) == 0
     rows = json.loads(capsys.readouterr().out)["parts"]
     assert [row["name"] for row in rows][:3] == [f"manual, sentence {n}" for n in (1, 2, 3)]
+
+
+def test_of_many_units_the_terminal_shows_those_that_matter(model):
+    prompt = {"manual": "the cat is on the red mat ! " * 30, "question": QUESTION}
+    found = attnflow.explain_answer(prompt, model, answer=" cat", units="sentences")
+    console = Console(file=StringIO(), width=80)
+    console.print(answer_view(found, console))
+    shown = console.file.getvalue()
+    rows = [line for line in shown.splitlines() if line.startswith("manual, ")]
+    others = [part.name for part in found.parts if part.role != "source"]
+    assert len(rows) == 16 - len(others)
+    assert f"and {30 - len(rows)} other parts" in shown
+    best = sorted(found.table(), key=lambda row: -abs(row.score) * row.name.startswith("manual"))
+    numbers = {row.name.split()[-1] for row in best[: len(rows)]}
+    assert {line.split("source")[0].split()[-1] for line in rows} == numbers
+    assert f"{len(found.parts) - 13} parts with less are left out" in " ".join(shown.split())
+    (head,) = (line for line in shown.splitlines() if "likely" in line and ";" not in line)
+    assert head.split()[:2] == ["answer", "likely"]  # no column is cut to nothing

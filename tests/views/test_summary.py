@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,14 @@ SENTIMENT = [
         (".", " and never dull.", " from the first minute to the last."),
     )
 ]
+STRANGE = [  # in languages that the model does not know: many words matter alike
+    "Der Film ist langweilig, aber die Musik ist wunderschön.",
+    "Das Buch war sehr spannend, und ich habe es in einer Nacht gelesen.",
+    "La película es aburrida pero la música es maravillosa",
+    "الفيلم ممل ولكن الموسيقى رائعة",
+    "الطعام لم يكن جيدا",
+    "Фильм скучный, но музыка прекрасна.",
+]
 VERBS = [
     f"the {noun} {between} the {other}"
     for noun, between, other in itertools.product(
@@ -53,6 +62,7 @@ VERBS = [
     )
 ]
 METHODS = ("rollout", "flow", "lrp", "blank-out")
+CLAIMS = ("because of", "no single", "depends little", "them", "less", "hardly", "other way")
 
 
 def asked(text, model, method="rollout", **options):
@@ -104,6 +114,19 @@ class Naive:
         return first, last
 
 
+def told(parts, *claims):
+    """The words that one of these claims is about: those before it, up to the claim before."""
+    words, found = [], []
+    for part in parts:
+        if part.position is not None:
+            words.append(part.text)
+        elif any(claim in part.text.partition(";")[0] for claim in claims):
+            found += words
+        if part.position is None and part.text not in (", ", " and "):
+            words = []
+    return found
+
+
 def check_lead(found, before, words, said):
     """What stands before the method's own words: ``words`` are (change, label) of each word."""
     sentence = found.sentence
@@ -124,7 +147,8 @@ def check_lead(found, before, words, said):
             f"; it is only {percent(before)} likely, and falls most without “{first}”" in sentence
         )
     elif len(alike) > MOST_NAMED:
-        assert f"; no single word decides: without any of {len(alike)} words" in sentence
+        many = f"; no single word decides: without any one of {len(alike)} words the answer "
+        assert many in sentence
     elif falls[first] < SLIGHT and first not in turns:
         assert f"; it depends little on any one word, most on “{first}”" in sentence
     else:
@@ -137,7 +161,21 @@ def check_lead(found, before, words, said):
         assert points(-falls[first]) in found.evidence
 
 
-@pytest.mark.parametrize(("name", "texts"), [("sentiment", SENTIMENT), ("verbs", VERBS)])
+def check_named(found, falls):
+    """What is said of the words that the method names, each by its own number."""
+    sentence, most = found.sentence, max(falls.values())
+    for word in told(found.parts, "of them", "among them"):
+        assert "no single word decides" in sentence
+        assert falls[word] > 0, sentence
+    for word in told(found.parts, "less"):
+        assert 0 < falls[word] < most, sentence
+    for word in told(found.parts, "hardly"):
+        assert abs(falls[word]) < LITTLE, sentence
+    for word in told(found.parts, "other way", "that way"):
+        assert falls[word] <= -LITTLE + 1e-6, sentence
+
+
+@pytest.mark.parametrize(("name", "texts"), [("sentiment", STRANGE + SENTIMENT), ("verbs", VERBS)])
 def test_no_headline_is_refuted_by_the_experiment_below_it(name, texts):
     """Over two hundred texts and four methods, against transformers run by hand."""
     model, naive = attnflow.load_model(name), Naive(name)
@@ -149,6 +187,7 @@ def test_no_headline_is_refuted_by_the_experiment_below_it(name, texts):
         labels = word_labels(session.attribution(), LONGEST)
         words = {labels[at]: changes[at] for at in found.order}
         check_lead(found, before, words, session.prediction.label)
+        check_named(found, {word: -change for word, (change, _) in words.items()})
         for part in found.parts:
             if part.position is None:
                 continue
@@ -158,8 +197,8 @@ def test_no_headline_is_refuted_by_the_experiment_below_it(name, texts):
                 assert change <= -LITTLE + 1e-6 or label != session.prediction.label
             elif part.role == "against":
                 assert change >= LITTLE - 1e-6, found.sentence
-        for lead in ("because of", "no single", "depends little"):
-            leads[lead] += lead in found.sentence
+        for claim in CLAIMS:
+            leads[claim] += claim in found.sentence
     assert roles >= {"for", "against", "token"}
     assert leads["because of"] > len(texts) / 4
     assert name == "verbs" or all(leads.values()), leads
@@ -383,6 +422,7 @@ def test_patches_that_speak_for_the_answer_are_called_so():
             "changes.",
         ),
         (unturned(-0.4, -0.3, 0), "plural, because of “keys” and “to”."),
+        (unturned(-0.3, -0.4, 0), "plural, because of “to” and “keys”."),
         (
             unturned(0.3, 0.2, 0),
             "plural; rollout points to “keys” and “to”, which pull the other way.",
@@ -406,6 +446,47 @@ def test_patches_that_speak_for_the_answer_are_called_so():
 )
 def test_each_of_two_named_words_has_the_verb_that_holds_for_it(changes, said):
     assert judged([0.9, 0.85, 0.01], changes).sentence == said
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ([9, 1, 1, 1, 1], "“a”, one of them."),
+        ([9, 8, 1, 1, 1], "“a” and “b”, which are among them."),
+        ([1, 1, 1, 1, 9], "“e”, which matters less."),
+        (
+            [9, 1, 1, 1, 8],
+            "“a”, one of them, and “e”, which matters less.",
+        ),
+    ],
+)
+def test_one_of_many_words_that_decide_alike_does_not_matter_less(scores, said):
+    tokens = ("[CLS]", *"abcde")
+    of = Attribution(
+        tokens,
+        np.array([[[0, *scores]]], dtype=float),
+        (1,),
+        (0,),
+        1,
+        0,
+        "rollout",
+        prediction=Prediction("plural", 0.9),
+        word_ids=(None, *range(5)),
+        word_texts=tokens[1:],
+    )
+    check = checked(of, [None, *unturned(-0.4, -0.39, -0.38, -0.37, -0.1)])
+    many = "; no single word decides: without any one of 4 words the answer falls by about as much"
+    assert find(of, check=check).sentence == f"plural{many}; rollout points to {said}"
+
+
+def test_an_unknown_word_is_called_by_its_text():
+    of = replace(
+        attnflow.explain("the keys", "verbs", method="rollout"),
+        tokens=("[CLS]", "[UNK]", "[UNK]"),
+        word_texts=("उबाऊ", "फिल्म"),
+    )
+    assert "“उबाऊ”" in find(of).sentence or "“फिल्म”" in find(of).sentence
+    assert "UNK" not in find(of).sentence
 
 
 def test_the_scores_of_blank_out_have_directions_of_their_own():

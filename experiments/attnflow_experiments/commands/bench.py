@@ -35,7 +35,7 @@ def bench(*, device: Device = "cpu", output: Output = None, force: options.Force
     from rich.console import Console
 
     from attnflow_experiments.bench import run
-    from attnflow_experiments.commands.pages import show_page
+    from attnflow_experiments.pages import show_page
 
     console = Console(stderr=True)
     with console.status("measuring") as status:

@@ -112,7 +112,7 @@ def reproduce(  # noqa: PLR0913 - one argument per option
 
     Example: attnflow reproduce table1
     """
-    from attnflow_experiments.commands.pages import show_page
+    from attnflow_experiments.pages import show_page
     from attnflow_experiments.reproduce.report import insert_page, render_page, split_at_markers
     from attnflow_experiments.reproduce.request import Request
     from attnflow_experiments.reproduce.run import run

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attnflow.errors import InputError
 from attnflow.methods.erasing import Eraser, erase, read_probabilities, removable
 from attnflow.methods.question import no_progress
-from attnflow.models.outputs import rank_outputs
+from attnflow.models.outputs import find_outputs, rank_outputs
 from attnflow.records import Prediction
 from attnflow.records.selection import Groups
 
@@ -77,6 +77,16 @@ class Blanking:
         self, sets: Sequence[Sequence[int]], check: Callable[[], None] | None = None
     ) -> list[Prediction | None]:
         """The model's prediction without each of these sets of tokens."""
+        return [said for said, _ in self.compare(sets, check)]
+
+    def compare(
+        self, sets: Sequence[Sequence[int]], check: Callable[[], None] | None = None
+    ) -> list[tuple[Prediction | None, float | None]]:
+        """The prediction without each of these sets of tokens, and how far the answer changes.
+
+        The change is that of the target's probability, or of its share against the contrast;
+        ``None`` where it is not known.
+        """
         session, model = self.session, self.session.adapter
         filler = model.filler()
         if session.prediction is None:
@@ -93,10 +103,11 @@ class Blanking:
         if known or session.measurable:
             # What clients ask for is not kept: it may be any number of sets.
             own = replace(self._eraser, batch_size=BLANK_BATCH, known=dict(self._without))
-            before = session.prediction
-            return [self._said(row, before) for row in own.without(sets, advance)]
+            before, whole = session.prediction, self._share(self._whole)
+            rows = own.without(sets, advance)
+            return [(self._said(row, before), self._share(row) - whole) for row in rows]
         query = session.query
-        return erase(
+        found = erase(
             model,
             [(session.tokens, sorted(each)) for each in sets],
             filler,
@@ -104,21 +115,44 @@ class Blanking:
             batch_size=BLANK_BATCH,
             advance=advance,
         )
+        return [(said, self._change(said)) for said in found]
 
     @cached_property
     def _name(self) -> Callable[[int], str]:
         return cache(self.session.adapter.output_name)
 
-    @property
-    def _predicted(self) -> int:
-        """The number of the label or token that is predicted: several may have the same name."""
+    @cached_property
+    def _whole(self) -> Tensor:
+        """The probabilities with all tokens."""
         (whole,) = self._eraser.without([()])
-        return int(whole.argmax())
+        return whole
+
+    @cached_property
+    def _outputs(self) -> tuple[int, int | None]:
+        """The numbers of the target and the contrast: several outputs may have the same name."""
+        return find_outputs(self.session.adapter, self.session.objective, self._whole)
+
+    def _share(self, probabilities: Tensor) -> float:
+        """The target's probability, or its share of its own and the contrast's."""
+        target, contrast = self._outputs
+        likely = float(probabilities[target])
+        if contrast is None:
+            return likely
+        both = likely + float(probabilities[contrast])
+        return likely / both if both else 0.0
+
+    def _change(self, said: Prediction | None) -> float | None:
+        """The change of what was predicted, by its name."""
+        before, objective = self.session.prediction, self.session.objective
+        if said is None or before is None or (objective.target, objective.contrast) != (None, None):
+            return None
+        now = dict(said.alternatives).get(before.label)
+        return None if now is None else now - before.probability
 
     def _said(self, probabilities: Tensor, before: Prediction) -> Prediction:
         """A prediction without some tokens; what was predicted with them is always among it."""
         found = rank_outputs(probabilities, self._name, before.position)
         if before.label in dict(found.alternatives):
             return found
-        kept = float(probabilities[self._predicted])
+        kept = float(probabilities[int(self._whole.argmax())])
         return replace(found, alternatives=(*found.alternatives, (before.label, kept)))

@@ -135,6 +135,15 @@ class Relevances:
         """What did not arrive at a token's embedding: biases and positions have it."""
         return self.value - float(self.inputs.sum())
 
+    def copied(self) -> Relevances:
+        """The same with arrays of its own."""
+        return replace(
+            self,
+            maps=copied(self.maps),
+            inputs=copied(self.inputs),
+            streams=None if self.streams is None else copied(self.streams),
+        )
+
     @property
     def statistics(self) -> dict[str, float]:
         """What the value is made of."""
@@ -219,6 +228,10 @@ class Activations:
             for name in ("attention", "gradients", "zeroed")
             if (arrays := getattr(self, name)) is not None
         }
+        if self.relevance is not None:
+            own["relevance"] = self.relevance.copied()
+        if self.removal is not None:
+            own["removal"] = copied(self.removal)
         return replace(self, **own)
 
     def carried_by(self, step: int) -> list[int]:

@@ -63,9 +63,9 @@ class LayeredGraph:
 
     def copied(self) -> LayeredGraph:
         """The same graph with arrays of its own."""
-        return replace(
-            self, weights=copied(self.weights), heads=copied(self.heads), maps=copied(self.maps)
-        )
+        relevance = None if self.relevance is None else self.relevance.copied()
+        arrays = {name: copied(getattr(self, name)) for name in ("weights", "heads", "maps")}
+        return replace(self, relevance=relevance, **arrays)
 
     def edges_of(self, pair: Pair) -> FloatArray:
         """The edges of a pair's source, ``[key]``: those of its head, where one is named."""

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 import attnflow
 import tiny
 from attnflow.errors import InputError
+from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.methods import METHODS
 from attnflow.methods.rollout import carried
 from attnflow.views.explorer.attribution import attribution_view
@@ -135,6 +136,18 @@ def test_blanking_agrees_with_blank_out(classifier):
         now = next(s["probability"] for s in entry["said"] if s["label"] == label)
         (at,) = entry["positions"]
         assert abs(now - before) == pytest.approx(expected.values[at], abs=1e-5)
+
+
+@pytest.mark.parametrize("asked", [{}, {"target": "a"}, {"target": "a", "contrast": "red"}])
+def test_what_changes_without_a_token_is_what_is_explained(models, asked):
+    session = opened(tiny.TEXT, models["tiny/gpt2"], **{"edges": "gradient", **asked})
+    check = check_by_blanking(session, 128)
+    shown = {tuple(each["positions"]): each for each in make_view(session, STANDALONE)["blanked"]}
+    assert len(shown) == session.size
+    for at, removal in enumerate(check.removals):
+        assert shown[at,]["change"] == pytest.approx(removal.change, abs=1e-6)
+    if "contrast" in asked:
+        assert {each["label"] for each in shown[0,]["said"]}.isdisjoint(asked.values())
 
 
 def test_long_inputs_leave_out_what_is_slow_or_large(models):

@@ -144,7 +144,7 @@ sys.exit(run(["explain", "x"]))
 
 def test_a_page_is_laid_out_in_a_terminal():
     code = """
-from attnflow_experiments.commands.pages import show_page
+from attnflow_experiments.pages import show_page
 show_page('''## Title
 
 Some words.
@@ -164,7 +164,7 @@ Some words.
 
 
 def test_a_page_stays_markdown_in_a_pipe(capsys):
-    from attnflow_experiments.commands.pages import show_page
+    from attnflow_experiments.pages import show_page
 
     show_page("| a |\n|---|\n| b |")
     assert capsys.readouterr().out == "| a |\n|---|\n| b |\n"

@@ -116,7 +116,7 @@ def _overlapping(span: Span, words: Sequence[Span], ends: Sequence[int]) -> list
 
 MOST_NAMED = 5
 MOSTLY = 0.5
-SHORT = 2.0  # letters of a piece, on average: of longer ones a model may make sense
+SHORT = 2.5  # letters of a piece, on average: of longer ones a model may make sense
 FEWEST = 3  # words: fewer may be rare ones in a language that the model knows
 SMALLEST = 1000  # tokens of a vocabulary: smaller ones spell everything, as they are meant to
 # Their signs stand for syllables, or their words are not apart: short pieces are usual.
@@ -186,8 +186,8 @@ def spelled_notice(
         return ()
     named = ", ".join(f"“{word}”" for word in list(dict.fromkeys(spelled))[:FEWEST])
     return (
-        f"the model reads {len(spelled)} of {known} words in pieces of a letter or two ({named} "
-        "…): it hardly knows the language, so the answer says little",
+        f"the model reads {len(spelled)} of {known} words in pieces of one to three letters "
+        f"({named} …): it hardly knows the language, so the answer says little",
     )
 
 

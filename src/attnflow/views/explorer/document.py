@@ -34,6 +34,7 @@ from attnflow.views.explorer.parts import (
     model_name,
     predictions,
     to_grid,
+    written_labels,
 )
 from attnflow.views.explorer.schema import (
     FORMAT,
@@ -309,7 +310,7 @@ def _traces(
     if one_row:
         most = extent.verified
         traces = [*verified(session, traces[:most]), *traces[most:]]
-    found = to_traces(traces)
+    found = to_traces(traces, written_labels(session.tokens.names, session.tokens))
     for each in found:
         each["edges"] = each["edges"][: extent.trace_edges]
     return found
@@ -429,8 +430,11 @@ def predict_blanked(
     session: Session, sets: Sequence[Sequence[int]], check: Check | None = None
 ) -> list[Blanked]:
     """The model's predictions without each of these sets of tokens."""
-    pairs = zip(sets, session.blanking.predict(sets, check), strict=True)
-    return [{"positions": sorted(each), "said": predictions(said)} for each, said in pairs]
+    pairs = zip(sets, session.blanking.compare(sets, check), strict=True)
+    return [
+        {"positions": sorted(each), "said": predictions(said), "change": change}
+        for each, (said, change) in pairs
+    ]
 
 
 def columns_of(session: Session) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from attnflow.views.explorer.schema import (
     WordGroups,
 )
 from attnflow.views.wording.findings import Finding
-from attnflow.views.wording.labels import printable
+from attnflow.views.wording.labels import UNKNOWN, printable
 from attnflow.views.wording.names import method_info, name_on, rule_title, title_on, unit_note
 from attnflow.views.wording.numbers import as_sentence
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
 
 IN_LOGITS = "scores are in logits"
-UNKNOWN = re.compile(r"[\[<|]*unk[\]>|]*", re.IGNORECASE)  # as tokenizers write it
 Spans = Sequence[tuple[int, int]]
 
 
@@ -130,10 +128,10 @@ def predictions(prediction: Prediction | None) -> list[PredictedLabel]:
 
 def label_tokens(names: Sequence[str], of: Tokens | Attribution) -> LabelledTokens:
     """Tokens and words with their labels, and how they stand in the text where that is known."""
-    spans = getattr(of, "spans", None) if of.segments is None else None
+    spans = _spans(of)
     return {
         "tokens": list(names),
-        "labels": [printable(name) for name in _as_written(names, of.text, spans)],
+        "labels": written_labels(names, of),
         "words": None if of.word_ids is None else _words(names, of.word_ids, of.word_texts),
         "segments": None if of.segments is None else list(of.segments),
         "spans": None if spans is None else [list(span) for span in spans],
@@ -141,13 +139,17 @@ def label_tokens(names: Sequence[str], of: Tokens | Attribution) -> LabelledToke
     }
 
 
-def _as_written(names: Sequence[str], text: str, spans: Spans | None) -> list[str]:
-    """The tokens; in place of an unknown one what the text has there."""
+def written_labels(names: Sequence[str], of: Tokens | Attribution) -> list[str]:
+    """The labels of tokens; that of an unknown one is what the text has there."""
     found = list(names)
-    for at, (start, end) in enumerate(spans or ()):
-        if UNKNOWN.fullmatch(found[at]) and text[start:end].strip():
-            found[at] = text[start:end]
-    return found
+    for at, (start, end) in enumerate(_spans(of) or ()):
+        if UNKNOWN.fullmatch(found[at]) and of.text[start:end].strip():
+            found[at] = of.text[start:end]
+    return [printable(name) for name in found]
+
+
+def _spans(of: Tokens | Attribution) -> Spans | None:
+    return getattr(of, "spans", None) if of.segments is None else None
 
 
 def _sentences(text: str, spans: Spans) -> list[list[int]]:

@@ -114,10 +114,14 @@ class HeadScores(TypedDict):
 
 
 class Blanked(TypedDict):
-    """The prediction without these tokens, the most likely first."""
+    """The prediction without these tokens, the most likely first.
+
+    ``change`` is that of the target's probability, or of its share against the contrast.
+    """
 
     positions: list[int]
     said: list[PredictedLabel]
+    change: float | None
 
 
 class KnockedOut(TypedDict):

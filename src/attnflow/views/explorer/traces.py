@@ -10,7 +10,7 @@ from attnflow.pipeline.knockouts import knock_out_of, verified
 from attnflow.pipeline.session import Session
 from attnflow.records import FlowTrace
 from attnflow.records.knockout import Edges
-from attnflow.views.explorer.parts import method_id, predictions
+from attnflow.views.explorer.parts import method_id, predictions, written_labels
 from attnflow.views.explorer.schema import KnockedOut, Trace
 from attnflow.views.wording.numbers import as_sentence
 from attnflow.views.wording.traces import Told, tell
@@ -25,7 +25,8 @@ def trace_path(
 ) -> Trace:
     """The trace of one score of a session; with ``verify`` its cut is removed from the model."""
     trace = session.trace(method, layer, query, key)
-    return to_traces(verified(session, [trace], verify=True) if verify else [trace])[0]
+    found = verified(session, [trace], verify=True) if verify else [trace]
+    return to_traces(found, written_labels(session.tokens.names, session.tokens))[0]
 
 
 def knocked_out(session: Session, edges: Sequence[Edges], random: int) -> KnockedOut:
@@ -43,13 +44,18 @@ def knocked_out(session: Session, edges: Sequence[Edges], random: int) -> Knocke
     }
 
 
-def to_traces(traces: Sequence[FlowTrace]) -> list[Trace]:
-    """Traces of one method as plain data, without edges too thin to be seen."""
+def to_traces(traces: Sequence[FlowTrace], labels: Sequence[str]) -> list[Trace]:
+    """Traces of one method as plain data, without edges too thin to be seen.
+
+    ``labels`` are those that the page has for tokens.
+    """
     if not traces:
         return []
     first = traces[0]
     name = method_id(first.method, str(first.options.get("edges", "attention")))
-    return [_to_trace(each, name, told) for each, told in zip(traces, tell(traces), strict=True)]
+    return [
+        _to_trace(each, name, told) for each, told in zip(traces, tell(traces, labels), strict=True)
+    ]
 
 
 def _to_trace(trace: FlowTrace, name: str, told: Told) -> Trace:

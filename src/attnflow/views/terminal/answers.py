@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnflow.records.generation import Generation
+from attnflow.records.parts import SOURCE
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.lines import model_name, paragraph, title, warning_lines
 from attnflow.views.wording.answers import asked_text, conclude, odds_of
@@ -22,6 +23,8 @@ TOKEN = 18
 SENTENCE = 34
 SHORTEST_BAR = 8
 WIDEST_BAR = 80
+MOST_ROWS = 16  # parts in the table
+NARROWEST = 3  # cells of a column of the map
 
 
 def answer_view(found: Generation, console: Console) -> Group:
@@ -77,7 +80,8 @@ def part_table(found: Generation, console: Console) -> Table:
     name = min(name, max(cell_len(printable(part.name)) for part in found.parts))
     space = console.width - name - 14 - 8 * shared - 12 * dropped - 14 * told
     space = min(max(space, SHORTEST_BAR), WIDEST_BAR)
-    for row, part in zip(rows, found.parts, strict=True):
+    shown = most_important(found, MOST_ROWS)
+    for row, part in ((rows[at], found.parts[at]) for at in shown):
         ink = paint.sign_ink(row.score) if signed else paint.ink(found.method)
         cells: list[RenderableType] = [
             Text(label(row.name, name), "" if part.named else "dim"),
@@ -90,11 +94,29 @@ def part_table(found: Generation, console: Console) -> Table:
         if dropped:
             cells.append("" if row.drop is None else odds.told(row.drop))
         table.add_row(*cells)
+    captions = [f"and {len(rows) - len(shown)} other parts" if len(shown) < len(rows) else ""]
     if dropped:
         of = odds.what.replace("its", "the answer's", 1)
-        table.caption = Text(f"without it: {of}; with all parts {odds.told()}", "dim")
-        table.caption_justify = "left"
+        captions.append(f"without it: {of}; with all parts {odds.told()}")
+    table.caption = Text("\n".join(filter(None, captions)), "dim")
+    table.caption_justify = "left"
     return table
+
+
+def most_important(found: Generation, count: int) -> list[int]:
+    """The numbers of parts, in their order; of many, without the sources that matter least.
+
+    Those matter most that cost most if they are deleted, or else have the highest scores.
+    """
+    rows = found.table()
+    order = sorted(
+        range(len(rows)),
+        key=lambda at: (
+            found.parts[at].role == SOURCE,
+            -(abs(rows[at].score) if rows[at].drop is None else rows[at].drop or 0.0),
+        ),
+    )
+    return sorted(order[:count])
 
 
 def _unit(found: Generation, power: int) -> str:
@@ -107,18 +129,20 @@ def _unit(found: Generation, power: int) -> str:
 
 def answer_map(found: Generation, console: Console) -> Table:
     """The answer's pieces, down, by the parts, across; each row from 0 to its own highest."""
-    values = found.matrix("parts")
+    longest = TOKEN if len(found.pieces) == len(found.answer) else SENTENCE
+    room = (console.width - longest - 9) // (NARROWEST + 1)
+    shown = most_important(found, max(1, room))
+    values = found.matrix("parts")[:, shown]
     tops = np.abs(values).max(-1, keepdims=True)
     levels = np.divide(values, tops, out=np.zeros_like(values), where=tops > 0)
     likely = [found.probability(row) for row in range(len(found.pieces))]
-    longest = TOKEN if len(found.pieces) == len(found.answer) else SENTENCE
-    width = (console.width - longest - 9) // max(1, len(found.parts)) - 1
-    width = min(max(width, 3), NAME)
+    width = (console.width - longest - 9) // max(1, len(shown)) - 1
+    width = min(max(width, NARROWEST), NAME)
     signed, plain = is_signed(found), paint.is_plain(console)
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("answer", justify="right" if longest == TOKEN else "left", no_wrap=True)
     table.add_column("likely", justify="right", no_wrap=True)
-    for part in found.parts:
+    for part in (found.parts[at] for at in shown):
         table.add_column(label(part.name, width), no_wrap=True, width=width)
     for text, probability, row in zip(found.piece_texts, likely, levels, strict=True):
         cells = [
@@ -127,6 +151,8 @@ def answer_map(found: Generation, console: Console) -> Table:
         ]
         table.add_row(Text(label(text, longest)), Text(share(probability), "dim"), *cells)
     means = "" if longest == TOKEN else "; likely: the mean of its tokens"
-    table.caption = Text(f"each row from 0 to its own highest score{means}", style="dim")
+    left = len(found.parts) - len(shown)
+    fewer = f"; {left} parts with less are left out" if left else ""
+    table.caption = Text(f"each row from 0 to its own highest score{means}{fewer}", style="dim")
     table.caption_justify = "left"
     return table

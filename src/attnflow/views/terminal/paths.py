@@ -90,7 +90,8 @@ def _value(trace: FlowTrace, tokens: Sequence[str]) -> Text:
     said, contrast = trace.options.get("target") or "the answer", trace.options.get("contrast")
     sides = ("for", "against") if trace.value > 0 else ("against", "for")
     line.append(f" {sides[0]} {said}" + ("" if contrast is None else f" rather than {contrast}"))
-    if trace.opposed > LEAST * abs(trace.value):
+    size = abs(trace.value)
+    if number(size - trace.opposed) != number(size):  # the score is their difference
         line.append(f", {number(trace.opposed)} {sides[1]} it")
     return line
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from attnflow.records.knockout import Knockout, Outcome
+from attnflow.views.wording.labels import isolate
 from attnflow.views.wording.numbers import number, percent
 
 LEAST = 0.0005  # a smaller probability is told by its logarithm
@@ -35,7 +36,7 @@ def _turn(found: Knockout) -> str:
     before, after = found.before.prediction, found.after.prediction
     if before is None or after is None or before.label == after.label:
         return ""
-    return f", and the prediction becomes “{after.label}”"
+    return f", and the prediction becomes “{isolate(after.label)}”"
 
 
 def subject(found: Knockout) -> str:
@@ -43,7 +44,7 @@ def subject(found: Knockout) -> str:
     if found.answer is not None:
         about = f"the answer “{_shortened(found.answer)}”"
     else:
-        about = f"“{found.target}”" if _is_odd(found.target) else found.target
+        about = f"“{found.target}”" if _is_odd(found.target) else isolate(found.target)
     if found.contrast is not None:
         return f"{about} rather than {found.contrast}, difference of logits"
     return about if found.before.probability >= LEAST else f"log-probability of {about}"

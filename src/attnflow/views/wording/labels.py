@@ -6,6 +6,7 @@ letter before them, letters two cells wide.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from attnflow.records import Attribution
 from attnflow.records.words import word_groups
 
 LONGEST = 40  # cells of a label in a sentence
+UNKNOWN = re.compile(r"[\[<|]*unk[\]>|]*", re.IGNORECASE)  # as tokenizers write it
 _INPUTS = 64  # whose labels are kept
 
 _NAMED = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
@@ -142,8 +144,8 @@ def _distinct_labels(tokens: tuple[str, ...], width: int) -> tuple[str, ...]:
 def word_labels(of: Attribution, width: int) -> tuple[str, ...]:
     """Labels for sentences: a piece of a word is called by the whole word, wherever there is one.
 
-    Words that occur more than once have the position of their first token. They are made once for
-    each input, too.
+    An unknown token is called by what the text has there. Words that occur more than once have the
+    position of their first token. They are made once for each input, too.
     """
     words = None if of.word_ids is None else tuple(of.word_ids)
     return _word_labels(tuple(of.tokens), words, tuple(of.word_texts), width)
@@ -158,10 +160,14 @@ def _word_labels(
 ) -> tuple[str, ...]:
     names = list(_distinct_labels(tokens, width))
     ids = word_ids or (None,) * len(tokens)
-    pieces = [(group, ids[group[0]]) for group in word_groups(ids) if len(group) > 1]
-    split = {group: "" if word is None else texts[word] for group, word in pieces}
-    count = Counter(split.values())
-    for group, word in split.items():
+    written = {
+        group: texts[at]
+        for group in word_groups(ids)
+        if (at := ids[group[0]]) is not None
+        and (len(group) > 1 or (UNKNOWN.fullmatch(tokens[group[0]]) and texts[at].strip()))
+    }
+    count = Counter(written.values())
+    for group, word in written.items():
         name = label(word, width) + (f":{group[0]}" if count[word] > 1 else "")
         for at in group:
             names[at] = name

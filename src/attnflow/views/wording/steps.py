@@ -115,7 +115,7 @@ def change(drop: float) -> str:
 def _both(row: StepRow) -> str:
     if row.deleted is None or _factor(row.direct) == _factor(row.deleted):
         return times(row.direct)
-    return f"{_factor(row.direct)} and {_factor(row.deleted)} times"
+    return f"{times(row.direct)} when hidden, {_factor(row.deleted)} times when deleted"
 
 
 def _read(found: Reasoning, row: StepRow) -> str:
@@ -168,8 +168,16 @@ def _against(row: StepRow) -> str:
 def _unclear(rows: list[StepRow]) -> list[str]:
     if not rows:
         return []
-    names = join_names([step_name(row.name) for row in rows])
-    return [f"Hiding and deleting disagree about {names}."]
+    if len(rows) > MOST_NAMED:
+        names = join_names([step_name(row.name) for row in rows])
+        return [f"Hiding and deleting disagree about {names}."]
+    told = []
+    for row in rows:
+        gone = "" if row.deleted is None else f", and {times(row.deleted)} when that is deleted"
+        hidden = f"{times(row.hidden)} when that is hidden from all that follows"
+        unclear = f"It is unclear what {step_name(row.name)} does"
+        told.append(f"{unclear}: the conclusion is {hidden}{gone}.")
+    return told
 
 
 def _spared(found: Reasoning) -> list[str]:
@@ -187,8 +195,9 @@ def _spared(found: Reasoning) -> list[str]:
             f"{_capital(listed)} can each be spared, but not all at once: without all of them it "
             f"is {times(worst)}."
         ]
-    which = f"neither {join_names(names, 'nor')}" if len(names) == 2 else f"none of {listed}"
-    return [f"It needs {which}: without all of them it is {times(worst)}."]
+    if len(names) == 2:
+        return [f"It needs neither {join_names(names, 'nor')}: without both it is {times(worst)}."]
+    return [f"It needs none of {listed}: without all of them it is {times(worst)}."]
 
 
 def _capital(text: str) -> str:

@@ -36,9 +36,9 @@ def steps_between(trace: FlowTrace) -> FloatArray:
     return between if between.any() else trace.edges
 
 
-def trace_names(trace: FlowTrace) -> list[str]:
+def trace_names(tokens: Sequence[str]) -> list[str]:
     """The names of its tokens, in quotation marks."""
-    return [f"“{name}”" for name in distinct_labels(trace.tokens, LONGEST)]
+    return [f"“{name}”" for name in distinct_labels(tokens, LONGEST)]
 
 
 class Told(NamedTuple):
@@ -49,9 +49,9 @@ class Told(NamedTuple):
     cut: Sequence[Edge]
 
 
-def tell(traces: Sequence[FlowTrace]) -> list[Told]:
-    """What is shown of traces of one input."""
-    names = trace_names(traces[0]) if traces else []
+def tell(traces: Sequence[FlowTrace], tokens: Sequence[str]) -> list[Told]:
+    """What is shown of traces of one input, with what its tokens are called."""
+    names = trace_names(tokens)
     return [
         Told(trace_sentence(each, names), carrying(each), main_edges(each.cut))
         if each.carries_from
@@ -65,7 +65,7 @@ def trace_sentence(trace: FlowTrace, names: Sequence[str] = ()) -> str:
 
     ``names`` are its `trace_names`, which many traces share.
     """
-    names = list(names) or trace_names(trace)
+    names = list(names) or trace_names(trace.tokens)
     key, query = names[trace.key], names[trace.query]
     if not trace.value and trace.key == 0 and trace.options.get("correction") == "sink":
         return f"{key}, the first token, is left out (correction sink), so nothing is traced to it."
@@ -109,7 +109,7 @@ class CutReading:
         edges: These edges, the largest first.
         share: How much of the flow passes over them.
         taken_over: For each other token that they read from, by which layer it had taken the word's
-            information over; the one that most is read from first.
+            information over; the one that most is read from first. Empty where little is.
         by_answer: The layers in which the answer read from such tokens.
         itself: The layers in which the answer read the word itself.
         own_share: How much of the flow that is.
@@ -143,6 +143,8 @@ def read_cut(trace: FlowTrace) -> CutReading:
     total = sum(edge.capacity for edge in trace.cut) or 1.0
     answer = set(trace.sources or (trace.query,))
     others = [edge for edge in edges if edge.key != trace.key]
+    if sum(edge.capacity for edge in others) < WORTH_NAMING * total:
+        others = []
     amounts: dict[int, float] = {}
     for edge in others:
         amounts[edge.key] = amounts.get(edge.key, 0.0) + edge.capacity

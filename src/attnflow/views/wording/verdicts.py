@@ -84,8 +84,10 @@ class Experiment:
         if not self._turns_at(first) and abs(self.change(first)) < SLIGHT:
             return Verdict("little", (first,))
         near = [at for at in named if self._falls_alike(at, first, REASON)]
-        words = {self.name(at): at for at in reversed([first, *near])}
-        return Verdict("because", tuple(words.values())[::-1])
+        words: dict[str, int] = {}
+        for at in (first, *near):
+            words.setdefault(self.name(at), at)
+        return Verdict("because", tuple(words.values()))
 
     def lead(self, verdict: Verdict, because: str) -> list[Phrase]:
         """A verdict in words; ``because`` are those before its reasons."""
@@ -99,7 +101,7 @@ class Experiment:
             ]
         if verdict.kind == "many":
             falls = "changes" if self._turns_at(self.first) else "falls by about as much"
-            any_of = f"without any of {verdict.count} {plural(self.kind, 2).strip() or 'words'}"
+            any_of = f"without any one of {verdict.count} {plural(self.kind, 2).strip() or 'words'}"
             return [Phrase(f"; no single {one} decides: {any_of} the {self._matter} {falls}")]
         if verdict.kind == "little":
             return [Phrase(f"; it depends little on any one {one}, most on {self.kind}"), *words]
@@ -114,7 +116,10 @@ class Experiment:
         if not others:
             return []
         if len(others) == len(named):
-            return [Phrase(points_to + plural(self.kind, len(others))), *self._doubted(others)]
+            pointed = Phrase(points_to + plural(self.kind, len(others)))
+            counted = self._counted(others) if verdict.kind == "many" else []
+            doubted = self._doubted([at for at in others if at not in counted])
+            return [pointed, *_both(self._among(counted), doubted)]
         parts: list[Phrase] = []
         for at in others:
             high = Phrase(f" scores high, too, {self._doubt([at], 'but it', 'but without it')}")
@@ -210,6 +215,18 @@ class Experiment:
     def _turns(self, removal: Removal) -> bool:
         return bool(removal.label) and removal.label != self.check.label
 
+    def _counted(self, places: Sequence[int]) -> list[int]:
+        """Those without which the answer falls as without many others."""
+        first = self.first
+        return [at for at in places if first is not None and self._falls_alike(at, first)]
+
+    def _among(self, places: Sequence[int]) -> list[Phrase]:
+        """Words that are some of many."""
+        if not places:
+            return []
+        some = ", one of them" if len(places) == 1 else ", which are among them"
+        return [*listed([self._part(at) for at in places]), Phrase(some)]
+
     def _doubted(self, places: Sequence[int]) -> list[Phrase]:
         """Words that the experiment does not name: what happens without them."""
         parts: list[Phrase] = []
@@ -222,7 +239,7 @@ class Experiment:
             if same:
                 doubt = f", {self._doubt(same, 'which', 'without which')}" if known else ""
                 words = listed([self._part(at) for at in same])
-                parts += [*([Phrase(", and ")] if parts else []), *words, Phrase(doubt)]
+                parts = _both(parts, [*words, Phrase(doubt)])
         return parts
 
     def _doubt(self, places: Sequence[int], which: str, without: str) -> str:
@@ -257,6 +274,10 @@ class Experiment:
 
     def _part(self, at: int) -> Phrase:
         return Phrase(self.name(at), self.role(at), at)
+
+
+def _both(first: list[Phrase], second: list[Phrase]) -> list[Phrase]:
+    return [*first, *([Phrase(", and ")] if first and second else []), *second]
 
 
 def plural(kind: str, count: int) -> str:

@@ -33,6 +33,7 @@ function view(changes = {}) {
     blanked: [0.85, 0.8, 0.7, 0.6, 0.2].map((share, at) => ({
       positions: [at + 1],
       said: said(share),
+      change: share - 0.9,
     })),
     ...changes,
   });
@@ -54,7 +55,7 @@ test("of two methods the one is named that the experiment supports", () => {
   const found = conclusionOf([pane(of, "near"), pane(of, "far", true)]);
   // Without e the answer changes most, and near gives it most.
   assert.match(found, /^They differ most on “\u2068[ae]\u2069”: /);
-  assert.match(found, /supports N \(ρ 1\.00\) more than F \(ρ −1\.00\)\.$/);
+  assert.match(found, /supports n \(ρ 1\.00\) more than f \(ρ −1\.00\)\.$/);
   const same = conclusionOf([pane(of, "near"), pane(of, "near", true)]);
   assert.match(same, /supports neither more/);
   const unknown = view({ blanked: [] });

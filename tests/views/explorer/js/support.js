@@ -38,6 +38,7 @@ export function viewData(changes = {}) {
     layer: 2,
     query: 0,
     key: 2,
+    options: {},
     said: [{ label: "plural", probability: 0.9 }],
     scores: ["near", "far"].map((method, i) => ({
       method,
@@ -60,7 +61,7 @@ export function viewData(changes = {}) {
       kept: 4,
     },
     traces: [],
-    blanked: [{ positions: [1, 2], said: [{ label: "plural", probability: 0.4 }] }],
+    blanked: [{ positions: [1, 2], said: [{ label: "plural", probability: 0.4 }], change: -0.5 }],
     ...changes,
   };
 }

@@ -132,7 +132,7 @@ MOST_EDGES = 2**31 - 2  # numbers of edges, plus one, are held in 32 bits
 
 
 class FlatNetwork(NamedTuple):
-    """EdgeAmounts listed by the node that they lead to, and what the sources supply.
+    """Edges listed by the node that they lead to, and what the sources supply.
 
     Attributes:
         starts: ``[node + 1]``: where the edges into each node begin. First comes the edge from the

@@ -92,7 +92,7 @@ def _joined(parts: Sequence[EdgeAmounts]) -> EdgeAmounts:
 
 
 def _edges(graph: FullGraph, edges: LongArray, amounts: FloatArray) -> EdgeAmounts:
-    """EdgeAmounts of the network by layer, query and key."""
+    """Edges of the network by layer, query and key."""
     _, size = graph.shape
     tails, heads = graph.network.tails[edges], graph.network.heads[edges]
     layers = graph.layers(tails.astype(np.int64))
@@ -115,7 +115,7 @@ def _from_sources(graph: FullGraph, chosen: BoolArray) -> EdgeAmounts:
 
 
 def _filled(edges: EdgeAmounts, nodes: LongArray, left: FloatArray) -> EdgeAmounts:
-    """EdgeAmounts with capacities, filled one after the other with what is left at their nodes."""
+    """Edges with capacities, filled one after the other with what is left at their nodes."""
     filled = edges._replace(amounts=_fill(edges.amounts, nodes, left))
     return _chosen(filled, filled.amounts > 0)
 

@@ -1,5 +1,5 @@
 import { align } from "./align.js";
-import { joinNames, quote } from "./names.js";
+import { inSentence, joinNames, quote } from "./names.js";
 import { percent, points } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 import { changesOf } from "./removal.js";
@@ -19,18 +19,23 @@ function ofMethods(panes) {
   const [pane] = panes;
   const values = panes.map((each) => unitScores(each, rowOf(each)));
   const shares = values.map(sharesOfAll);
-  const gaps = shares[0].map((share, at) => Math.abs(share - shares[1][at]));
+  const ordinary = pane.units.map(({ tokens }) => tokens.some((at) => inText(pane, at)));
+  const gaps = shares[0].map((share, at) => (ordinary[at] ? Math.abs(share - shares[1][at]) : -1));
   const at = gaps.indexOf(Math.max(...gaps));
-  const [one, two] = panes.map(({ method }, i) => `${percent(shares[i][at])} by ${method.label}`);
+  const [one, two] = panes.map((each, i) => `${percent(shares[i][at])} by ${methodName(each)}`);
   const { changes } = changesOf(pane);
   const first = `They differ most on ${quote(pane.units[at].name)}: ${one}, ${two}.`;
   return [first, sayChange(pane, changes[at]), saySupport(panes, values, changes)];
 }
 
+// Words are compared: how much special tokens take is a matter of each method.
+const inText = ({ view }, at) => view.data.ordinary.includes(at);
+
+const methodName = ({ method }) => inSentence(method.label);
+
 function sayChange({ view }, change) {
   if (change === undefined) return "";
-  const [{ label }] = view.data.said;
-  return `Without it P(${label}) changes by ${points(change)} points.`;
+  return `Without it P(${view.answer}) changes by ${points(change)} points.`;
 }
 
 function saySupport(panes, values, changes) {
@@ -46,7 +51,7 @@ function saySupport(panes, values, changes) {
     ),
   );
   const best = rank[1] > rank[0] ? 1 : 0;
-  const [a, b] = [panes[best], panes[1 - best]].map(({ method }) => method.label);
+  const [a, b] = [panes[best], panes[1 - best]].map(methodName);
   const [high, low] = [rank[best], rank[1 - best]].map(rho);
   return rank[best] - rank[1 - best] > CLEAR && rank[best] > 0
     ? `Taking out every word in turn supports ${a} (ρ ${high}) more than ${b} (ρ ${low}).`
@@ -93,9 +98,9 @@ function sayWhich(panes, pairs, labels) {
   if (Math.abs(most.change) < SMALL) {
     return "Without any one of the words that differ, its own answer changes by less than a point.";
   }
-  const [{ label }] = most.pane.view.data.said;
   const where = ["first", "second"][most.side];
-  const change = `P(${label}) of the ${where} changes by ${points(most.change)} points`;
+  const about = `P(${most.pane.view.answer}) of the ${where}`;
+  const change = `${about} changes by ${points(most.change)} points`;
   return `Of these, ${quote(most.word)} matters most: without it ${change}.`;
 }
 

@@ -1,8 +1,6 @@
 import { inSentence, quote } from "./names.js";
 import { digits } from "./numbers.js";
 
-const WORTH_TELLING = 0.01; // of a value that something else must have to be told
-
 // What a graph shows, in a sentence: its heading, and its name for screen readers. Like its arrows,
 // it goes the way that information goes: from the input up.
 export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
@@ -23,13 +21,12 @@ function answerTitle({ view, method, layer, query, key }, trace, from) {
   if (value === undefined) return `${start}: not computed`;
   const unit = method.unit && ` ${method.unit}`;
   const sides = value < 0 ? ["against", "for"] : ["for", "against"];
-  const other = trace && trace.opposed > WORTH_TELLING * Math.abs(value);
-  const rest = other ? `, ${digits(trace.opposed)} ${sides[1]} it` : "";
-  return `${start}: ${digits(Math.abs(value))}${unit} ${sides[0]} ${saidOf(view)}${rest}`;
+  // Told wherever the score, which is the difference of both, reads differently.
+  const size = Math.abs(value);
+  const differs = trace && digits(size - trace.opposed) !== digits(size);
+  const rest = differs ? `, ${digits(trace.opposed)} ${sides[1]} it` : "";
+  return `${start}: ${digits(size)}${unit} ${sides[0]} ${view.answer}${rest}`;
 }
-
-const saidOf = (view) =>
-  view.data.options.target ?? view.data.said[0]?.label ?? "what is explained";
 
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
@@ -69,7 +66,7 @@ function noTrace(view, served) {
 
 // What the colours of signed scores mean.
 export const signsNote = ({ method, view, columns }) =>
-  method.signed && columns.length ? `Orange speaks for ${saidOf(view)}, blue against it.` : "";
+  method.signed && columns.length ? `Orange speaks for ${view.answer}, blue against it.` : "";
 
 // The heat map's heading, and what is missing in it.
 export function mapTitle({ view, layer, query }, columns) {

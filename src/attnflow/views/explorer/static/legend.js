@@ -58,9 +58,7 @@ export class Legend {
 
 // What the bars below words are.
 function changeNote({ view, words }, most) {
-  const [said] = view.data.said;
-  const unit = words ? "word" : "token";
-  const what = said && `P(${isolate(said.label)}) without the ${unit}`;
+  const what = `P(${isolate(view.answer)}) without the ${words ? "word" : "token"}`;
   const largest = `${points(most).slice(1)} points`;
   return `${what}: orange if it falls, blue if it rises, by ${largest} at most`;
 }

@@ -16,14 +16,14 @@ export const inSentence = (title) =>
 const RIGHT_TO_LEFT =
   /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{sc=Nko}\p{sc=Adlam}]/u;
 
-// Labels, those that occur more than once with their position: the:4, which stands to the right of
-// right-to-left letters, too.
-export function numbered(labels) {
+// Labels, those that occur more than once with their position, of words that of their first token:
+// the:4, which stands to the right of right-to-left letters, too.
+export function numbered(labels, places = labels.map((_, at) => at)) {
   const count = new Map();
   labels.forEach((label) => count.set(label, (count.get(label) ?? 0) + 1));
   return labels.map((label, at) => {
     const name = RIGHT_TO_LEFT.test(label) ? isolate(label) : label;
-    return count.get(label) > 1 ? `${name}:${at}` : name;
+    return count.get(label) > 1 ? `${name}:${places[at]}` : name;
   });
 }
 

@@ -1,16 +1,8 @@
 // What the model says without words: the experiment beside the scores.
 
-// By how much the predicted probability changes without these tokens, if that is known.
-export function changeWithout(view, tokens) {
-  const [predicted] = view.data.said;
-  if (!predicted || !tokens.every((at) => view.canBlank(at))) return undefined;
-  const now = view.without(tokens)?.find(({ label }) => label === predicted.label);
-  return now && now.probability - predicted.probability;
-}
-
 // Of all units of a pane, and the largest of them.
 export function changesOf({ view, units }) {
-  const changes = units.map(({ tokens }) => changeWithout(view, tokens));
+  const changes = units.map(({ tokens }) => view.changeWithout(tokens));
   const most = Math.max(0, ...changes.map((change) => Math.abs(change ?? 0)));
   return { changes, most };
 }

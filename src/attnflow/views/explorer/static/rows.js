@@ -3,20 +3,19 @@ import { make } from "./dom.js";
 import { isolate } from "./names.js";
 import { listed, percent, points, speaks, unitOf } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
-import { changeWithout } from "./removal.js";
+import { changesOf } from "./removal.js";
 
 // The rows of the table, with the values they are sorted by; null if scores are not loaded yet.
 
 export function singleRows(pane, trace) {
   const row = rowOf(pane);
   if (!row) return null;
-  const { view, units, key } = pane;
+  const { units, key } = pane;
   const values = unitScores(pane, row);
   const { signed: hasSigns } = pane.method;
   const part = sharesOf(values);
   const top = Math.max(...values.map(Math.abs)) || 1;
-  const [predicted] = view.data.said;
-  const changes = units.map(({ tokens }) => changeWithout(view, tokens));
+  const { changes } = changesOf(pane);
   const blanks = changes.some((change) => change !== undefined);
   const seconds = secondScores(pane) ?? values.map(() => 0);
   const rows = units.map((unit, index) => ({
@@ -37,7 +36,7 @@ export function singleRows(pane, trace) {
         ),
         make("td", { class: "number" }, listed(values[index], pane.power, pane.ratio)),
         hasSigns ? null : make("td", { class: "number quiet" }, percent(part[index])),
-        blanks ? removalCell(change, atMost(view, unit.tokens, predicted)) : null,
+        blanks ? removalCell(change) : null,
       );
       line.dataset.row = index;
       line.dataset.value = values[index];
@@ -47,7 +46,7 @@ export function singleRows(pane, trace) {
   }));
   const share = hasSigns ? [] : ["Share"]; // signed scores are no parts of a whole
   const change = blanks ? ["Δ P, points"] : [];
-  const note = blanks && removalNote(pane, predicted);
+  const note = blanks && removalNote(pane);
   const scale = [unitOf(pane.power), pane.method.unit].filter(Boolean).join(" ");
   const score = ["Score", scale].filter(Boolean).join(pane.method.unit ? ", " : " ");
   const names = [unitName(pane), "", score, ...share, ...change];
@@ -58,14 +57,6 @@ export function singleRows(pane, trace) {
 function secondScores(pane) {
   const row = pane.view.row(pane.method.tie_breaker, pane.layer, pane.query);
   return row && unitScores(pane, row);
-}
-
-// A label that is no longer among the first has fallen by this at least; empty if nothing is known.
-function atMost(view, tokens, { probability }) {
-  const last = tokens.every((at) => view.canBlank(at)) && view.without(tokens)?.at(-1);
-  return last && last.probability < probability
-    ? `≤ ${points(last.probability - probability)}`
-    : "";
 }
 
 // Two panes side by side, as shares: scores of different methods have different sums.
@@ -109,10 +100,11 @@ function sharesOf(values) {
 const unitName = ({ words }) => (words ? "Word" : "Token");
 
 // What Δ P is of, and what its colours mean: those of signed scores.
-function removalNote({ words, view }, { label }) {
+function removalNote({ words, view }) {
   const pieces = !words && view.data.words?.groups.some((group) => group.length > 1);
   const whole = pieces ? " With “Words”, whole words are taken out." : "";
-  const change = `Δ P: how P(${isolate(label)}) changes without the ${words ? "word" : "token"}`;
+  const about = `P(${isolate(view.answer)})`;
+  const change = `Δ P: how ${about} changes without the ${words ? "word" : "token"}`;
   return `${change}; orange speaks for it (P falls), blue against.${whole}`;
 }
 
@@ -126,8 +118,8 @@ function changeCell(change, unknown) {
   return make("td", { class: "number" }, points(change));
 }
 
-function removalCell(change, unknown) {
-  if (change === undefined) return make("td", { class: "number" }, unknown);
+function removalCell(change) {
+  if (change === undefined) return make("td", { class: "number" });
   return make("td", { class: `number ${speaks(change)}` }, points(change));
 }
 

@@ -3,7 +3,6 @@ import { make } from "./dom.js";
 import { gapBefore } from "./names.js";
 import { digits, points } from "./numbers.js";
 import { rowOf } from "./panes.js";
-import { changeWithout } from "./removal.js";
 
 const FOLDED_UNITS = 40; // units of a text whose sentences are folded
 const OPEN_FIRST = 2; // sentences that are open at first: those that carry most
@@ -61,7 +60,7 @@ export class Sentences {
       line.style.setProperty("background", fill);
       line.style.setProperty("color", ink);
       value.textContent = row ? digits(values[at], pane.ratio) : "";
-      const moved = changeWithout(pane.view, this.parts[at].tokens);
+      const moved = pane.view.changeWithout(this.parts[at].tokens);
       change.textContent = moved === undefined ? "" : `Δ P ${points(moved)}`;
       line.style.setProperty("border-color", signColour(-(moved ?? 0)));
       line.classList.toggle("known", moved !== undefined);

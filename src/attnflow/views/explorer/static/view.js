@@ -57,8 +57,8 @@ export class View {
     this.traces.set(`${trace.method}/${trace.layer}/${trace.query}/${trace.key}`, trace);
   }
 
-  addBlanked({ positions, said }) {
-    this.blanked.set(positions.join(","), said);
+  addBlanked({ positions, ...found }) {
+    this.blanked.set(positions.join(","), found);
   }
 
   row(method, layer, query) {
@@ -76,7 +76,23 @@ export class View {
   // The prediction without these tokens; undefined if it is not known.
   without(positions) {
     if (!positions.length) return this.data.said;
+    return this.found(positions)?.said;
+  }
+
+  // By how much the answer's probability changes without these tokens; undefined if not known.
+  changeWithout(positions) {
+    return this.found(positions)?.change ?? undefined;
+  }
+
+  found(positions) {
     return this.blanked.get([...positions].sort((a, b) => a - b).join(","));
+  }
+
+  // What scores and changes are about, in words.
+  get answer() {
+    const { target, contrast } = this.data.options;
+    const name = target ?? this.data.said[0]?.label ?? "what is explained";
+    return contrast ? `${name} rather than ${contrast}` : name;
   }
 
   canExplain(query, method) {
@@ -133,8 +149,9 @@ export class View {
     if (!this.unitLists.has(asWords)) {
       const { words, labels } = this.data;
       const shown = asWords ? words.labels : labels;
-      const names = numbered(shown);
       const tokens = asWords ? words.groups : labels.map((_, at) => [at]);
+      const firsts = tokens.map(([first]) => first);
+      const names = numbered(shown, firsts);
       const unit = (label, i) => ({ label, name: names[i], tokens: tokens[i] });
       const units = shown.map((label, i) => ({
         ...unit(label, i),
