@@ -123,7 +123,7 @@ def test_random_edges_that_spare_the_first_token_are_edges_of_a_decoder():
 
 def test_every_document_has_a_score_and_a_deletion(llama):
     (case,) = make_cases(1)
-    for way in ("relevance flow", "relevance flow, stations", "lrp", "default"):
+    for way in ("relevance flow", "relevance flow, stations", "lrp"):
         for length in (None, 2):
             found = measure.documents(measure.WAYS[way], length)(case, llama)
             assert len(found["documents"]) == DOCUMENTS

@@ -4,8 +4,9 @@
 
 Known answers (a planted, a copied or a deciding word, a document), circuits that are written by
 hand, faithfulness on classifiers, and knockouts of cuts and of the first edges and heads, for flow
-on relevance, layer-wise relevance, what ``explain`` chooses by itself,
-integrated gradients, rollout on ALTI, attention flow, and baselines that read nothing of the model.
+on relevance, layer-wise relevance, integrated gradients, what ``explain`` chose in 0.2 (rollout on
+ALTI; attention × gradient on decoders), attention flow, and baselines that read nothing of the
+model.
 Every number of every text is kept in WORK: run it again to continue, or with other trials. Trains
 the models it needs in WORK, by ``attnflow train``. On the CPU unless told otherwise; --workers
 share the texts.

@@ -31,8 +31,12 @@ WAYS: dict[str, dict[str, Any]] = {
     "lrp": {"method": "lrp"},
     "lrp, first token left out": {"edges": "relevance", "method": "rollout"},
     "lrp, as rollout on relevance": {"edges": "relevance", "method": "rollout"},
-    "default": {},
-    "default, target named": {"target": True},
+    "attention × gradient": {"edges": "gradient", "method": "direct-all"},
+    "attention × gradient, the default of 0.2": {
+        "edges": "gradient",
+        "method": "direct",
+        "correction": "sink",
+    },
     "integrated gradients": {"method": "integrated"},
     "ALTI rollout": {"edges": "alti", "method": "rollout"},
     "ALTI rollout, first token left out": {
@@ -53,9 +57,6 @@ BoolArray = npt.NDArray[np.bool_]
 def explained(case: Case, model: Any, way: dict[str, Any]) -> Any:
     """What one way says of a text; attention and ALTI have no target to ask about."""
     asked = {} if way.get("edges") in ("attention", "alti") else case.question
-    if way.get("target") is True:
-        (said,) = model.predict([model.tokenize(case.text)], [0])
-        way = {**way, "target": said.label}
     if model.kind == "pair":  # an encoder–decoder, whose first word is explained
         return attnflow.explain_answer(case.text, model, **way, generate=1).at(answer=0)
     return attnflow.explain(case.text, model, **{**asked, **way})

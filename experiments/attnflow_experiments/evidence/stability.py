@@ -27,10 +27,7 @@ from attnflow_experiments.known_answers.trials import SEEDS
 from attnflow_experiments.known_answers.words import DECIDING, NEUTRAL, THINGS
 
 PARAPHRASES = 5
-WAYS_TRIED = (
-    *("relevance flow", "default, target named", "integrated gradients", "ALTI rollout"),
-    "attention flow",
-)
+WAYS_TRIED = (*("relevance flow", "integrated gradients", "ALTI rollout", "attention flow"),)
 LRP = {False: "lrp", True: "lrp, as rollout on relevance"}  # the latter of encoder–decoders, too
 
 
@@ -102,8 +99,7 @@ def first_words(way: str) -> Work:
 
 def works(*, trained: bool) -> Iterator[tuple[str, Work]]:
     """The pieces by their names; ``trained`` for models of several seeds."""
-    ways = [way for way in WAYS_TRIED if not (trained and "target" in way)]
-    for way in (*ways[:1], LRP[trained], *ways[1:]):
+    for way in (*WAYS_TRIED[:1], LRP[trained], *WAYS_TRIED[1:]):
         if not (trained and way == "integrated gradients"):
             yield way, first_words(way)
 

@@ -16,17 +16,17 @@ from attnflow_experiments.leaderboard.boards import marked
 from attnflow_experiments.parts.cases import make_cases
 
 ON_ENCODERS = (
-    *("relevance flow", "relevance flow, stations", "lrp", "default", "default, target named"),
+    *("relevance flow", "relevance flow, stations", "lrp", "attention × gradient"),
     *("integrated gradients", "ALTI rollout", "attention flow"),
 )
 ON_DECODERS = (
     *("relevance flow", "relevance flow, first token kept", "relevance flow, stations"),
-    *("lrp", "lrp, first token left out", "default", "ALTI rollout", "attention flow"),
-    "integrated gradients",
+    *("lrp", "lrp, first token left out", "attention × gradient, the default of 0.2"),
+    *("ALTI rollout", "attention flow", "integrated gradients"),
 )
 ON_DOCUMENTS = tuple(way for way in ON_DECODERS[:-1] if "first token" not in way)
 ON_OTHERS = (
-    *("relevance flow", "relevance flow, stations", "lrp, as rollout on relevance", "default"),
+    *("relevance flow", "relevance flow, stations", "lrp, as rollout on relevance"),
     *("ALTI rollout", "attention flow"),
 )
 
@@ -154,7 +154,7 @@ def make_trials(settings: Settings) -> dict[str, Trial]:
             documents,
             20,
             "documents",
-            ("relevance flow", "lrp", "default"),
+            ("relevance flow", "lrp", "attention × gradient, the default of 0.2"),
             length=24,
             drawn=True,
         ),

@@ -165,7 +165,8 @@ def told(board: Table) -> Iterator[str]:
     for what, line in board.chosen().items():
         yield f"    - {what.capitalize()}, {name_of(line.explainer)}: {against_best(board, line)}."
     for edges in dict.fromkeys((PAPER.edges, _best_edges(board, PAPER.method))):
-        if line := board.find(PAPER.method, edges):
+        line = board.find(PAPER.method, edges)
+        if line is not None and line not in board.chosen().values():
             beside = against_others(board, line, edges)
             yield f"    - Flow on `{edges}`: {against_best(board, line)}; {beside}."
 
