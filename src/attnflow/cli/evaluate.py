@@ -55,7 +55,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option of its own
     dry_run: own.DryRun = False,
     plugin: own.Plugins = None,
 ) -> None:
-    """Evaluate methods on a data set, with intervals, beside baselines.
+    """Evaluate methods on a data set, with intervals, next to baselines.
 
     Example: attnflow evaluate reviews.tsv -m my-classifier --limit 100 --table table.md
     """

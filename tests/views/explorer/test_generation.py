@@ -123,7 +123,8 @@ def test_the_sentence_names_what_of_the_prompt_gave_most(tab, file, found):
     first, second, third = (f"“\u2068{token}\u2069”" for token in list(best)[:3])
     tab.goto(file)
     said = tab.text_content("#answer-found")
-    assert f" Of the prompt’s words, {first}, {second} and {third} have the highest scores." in said
+    names = f"{first}, {second} and {third}"
+    assert f" Of the prompt’s tokens, {names} have the highest scores." in said
 
 
 def test_of_a_long_prompt_the_source_that_matters_most_is_open(tab, tmp_path):

@@ -23,6 +23,7 @@ from attnflow.views.wording.names import unit_of
 from attnflow.views.wording.numbers import join_names, number, percent, share
 
 MOST_NAMED = 3
+LONGEST_QUOTE = 60  # cells
 # Names that don't say what a part holds: units that were cut, and messages by their roles.
 UNTOLD = re.compile(r".*, (sentence|paragraph) \d+|(user|assistant|model|tool|function)( .*)?")
 WORTH_NAMING = 0.05  # of all scores
@@ -330,7 +331,8 @@ class _Case:
             return ""
         (places,) = (each.positions for each in self.found.parts if each.name == row.name)
         last = next(at for at in places if at + 1 not in places)  # other parts may be inside
-        return f" ({_quoted(self.found.text[spans[places[0]][0] : spans[last][1]])})"
+        text = self.found.text[spans[places[0]][0] : spans[last][1]]
+        return f" (“{label(text.strip(), LONGEST_QUOTE)}”)"
 
     def rests_on_none(self) -> tuple[str, bool]:
         """That none of them alone decides; and whether all of them together do."""
