@@ -38,7 +38,7 @@ Found = dict[str, str]
 def doctor() -> None:
     """Report what is installed, where models and caches are, and whether a GPU can be used.
 
-    The last line explains a sentence with a shipped model: the program ends with 1 if that fails.
+    The last line explains a sentence with a shipped model; the exit code is 1 if that fails.
 
     Example: attnflow doctor
     """

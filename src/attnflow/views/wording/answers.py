@@ -506,7 +506,8 @@ def _top_tokens(found: Generation, span: Span) -> str:
     words = found.word_ids or (0,) * len(found.tokens)
     (part,) = found.named
     places = [at for at in part.positions if words[at] is not None] or list(part.positions)
-    best = sorted(places, key=lambda at: -values[at])
+    told = [at for at in places if any(map(str.isalnum, found.tokens[at]))]
+    best = sorted(told or places, key=lambda at: -values[at])
     # A word that occurs twice is named once.
     names = list(dict.fromkeys(isolate(printable(found.tokens[at])) for at in best))
     return join_names([f"“{name}”" for name in names[:MOST_NAMED]])
