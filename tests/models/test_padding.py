@@ -49,6 +49,7 @@ MODELS = {
 def test_labels_scores_and_importance_in_lists_are_those_alone(name):
     model = load_model(MODELS[name]())
     for function, options in (
+        (attnflow.explain, {}),
         (attnflow.explain, {"method": "rollout"}),
         (attnflow.blank_out, {"signed": True}),
         (attnflow.gradients, {}),

@@ -74,7 +74,7 @@ def test_what_the_sentence_says():
     assert evidence.startswith(
         "Without “wonderful”: positive against negative 99.9 % → 46.0 % (−53.9"
     )
-    assert evidence.endswith(", and “negative” becomes the likelier.")
+    assert evidence.endswith(", and “negative” becomes the more likely one.")
     sentence, evidence = said(target="negative", contrast="positive")
     assert sentence.startswith("positive; for “negative” rather than “positive”, lrp points to “")
     assert "because" not in sentence

@@ -386,7 +386,7 @@ def test_with_a_contrast_the_likelier_of_the_two_changes():
     assert found.sentence == "plural rather than “singular”, because of “keys”."
     assert found.evidence == (
         "Without “keys”: plural against singular 90.0 % → 30.0 % (−60.0 points), and “singular” "
-        "becomes the likelier."
+        "becomes the more likely one."
     )
     found = judged([0.9, 0.1, 0.1], unturned(0, 0, -0.3), contrast="singular")
     assert found.sentence.endswith("“keys”, without which the choice hardly changes.")

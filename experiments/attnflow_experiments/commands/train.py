@@ -119,7 +119,7 @@ def train(  # noqa: PLR0913 - one argument per option
     learning_rate: LearningRate = None,
     device: Device = None,
 ) -> None:
-    """Train the shipped model again, or a classifier of texts: Table 3's, or your own.
+    """Train a shipped model again, or a text classifier of your own.
 
     For a classifier of your own, --data is a folder with train.tsv and dev.tsv, each a header and
     lines of text, tab, label, and the task is sentiment whatever the labels are. Run the same

@@ -23,6 +23,7 @@ NEEDED = (
 OPTIONAL = {
     "cupy": ("flow on a GPU", "attnflow[cuda]"),
     "ray": ("runs on several machines", "attnflow[ray]"),
+    "anywidget": ("a widget in notebooks", "attnflow[notebook]"),
     "attnflow-experiments": ("bench, reproduce and train", "attnflow[experiments]"),
     "accelerate": ("models spread over devices, and quantised ones", "accelerate"),
     "bitsandbytes": ("weights in 8 and 4 bits", "bitsandbytes"),
@@ -38,7 +39,7 @@ Found = dict[str, str]
 def doctor() -> None:
     """Report what is installed, where models and caches are, and whether a GPU can be used.
 
-    The last line explains a sentence with a shipped model: the program ends with 1 if that fails.
+    The last line explains a sentence with a shipped model; the exit code is 1 if that fails.
 
     Example: attnflow doctor
     """

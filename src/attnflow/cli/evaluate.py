@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from attnflow.cli import options as own
 from attnflow.cli.command import Given, command, parse_methods
+from attnflow.cli.estimate import estimate_rows
 from attnflow.cli.streams import echo
 from attnflow.io.files import check_target
 from attnflow.options.tables import EvaluateOptions
@@ -51,9 +52,10 @@ def evaluate(  # noqa: PLR0913 - one argument per option of its own
     curves: Curves = None,
     ranks: Ranks = None,
     force: own.Force = False,
+    dry_run: own.DryRun = False,
     plugin: own.Plugins = None,
 ) -> None:
-    """Evaluate methods on a data set, with intervals, beside baselines.
+    """Evaluate methods on a data set, with intervals, next to baselines.
 
     Example: attnflow evaluate reviews.tsv -m my-classifier --limit 100 --table table.md
     """
@@ -70,6 +72,9 @@ def evaluate(  # noqa: PLR0913 - one argument per option of its own
         if figure is not None:
             check_file(figure, overwrite=force)
     options["methods"] = parse_methods(options.get("methods")) or None
+    if dry_run:
+        estimate_rows(data, model, options, lambda row, loaded, how: measure([row], loaded, **how))
+        return
     found = measure(data, model, **options, progress=sys.stderr.isatty())
     if result is not None:
         found.save(result, overwrite=True)

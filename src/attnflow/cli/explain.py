@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attnflow.cli import options as own
 from attnflow.cli import running
 from attnflow.cli.command import Given, command, make_request
+from attnflow.cli.estimate import estimate
 from attnflow.cli.inputs import Item, check_targets, pair_up, read_texts
 from attnflow.cli.streams import echo, print_json
 from attnflow.errors import InputError
@@ -57,6 +58,7 @@ def explain(  # noqa: PLR0913 - one argument per option of its own
     save: Save = None,
     html: Html = None,
     force: own.Force = False,
+    dry_run: own.DryRun = False,
     plugin: own.Plugins = None,
 ) -> None:
     """Show which tokens the model's output came from.
@@ -77,6 +79,10 @@ def explain(  # noqa: PLR0913 - one argument per option of its own
     if html is not None:
         _check_page(inputs, options)
     request = make_request(options, answer=None)
+    if dry_run:
+        refuse_for_answers(pair if asked.of(model) else None)
+        estimate(texts, file, inputs, model, request, asked)
+        return
     if asked.of(model):
         refuse_for_answers(pair)
         explain_answers(texts, file, model, request, asked, as_json=as_json, save=save, html=html)

@@ -135,3 +135,10 @@ Verbose = Annotated[
     ),
 ]
 Force = Annotated[bool, flag("--force", "Overwrite files that exist.")]
+DryRun = Annotated[
+    bool,
+    flag(
+        "--dry-run",
+        "Only tell what it would take: forward passes, time and memory, measured on one text.",
+    ),
+]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnflow.cli import options as own
 from attnflow.cli.command import Given, command, parse_methods
+from attnflow.cli.estimate import estimate_rows
 from attnflow.cli.streams import echo
 from attnflow.options.tables import RunOptions
 
@@ -31,6 +33,7 @@ def run(
     options: Given,
     model: Any,
     out: Out,
+    dry_run: own.DryRun = False,
     plugin: own.Plugins = None,
 ) -> None:
     """Explain every row of a data set, into a folder of Parquet files.
@@ -42,6 +45,13 @@ def run(
     from attnflow.api.run import run as explain_rows
 
     options["methods"] = parse_methods(options.get("methods")) or None
+    if dry_run:
+        with TemporaryDirectory() as folder:
+            estimate_rows(
+                *(data, model, options),
+                lambda row, loaded, how: explain_rows([row], mkdtemp(dir=folder), loaded, **how),
+            )
+        return
     how: Given = {"plugins": plugin or (), "progress": sys.stderr.isatty()}
     try:
         made = explain_rows(data, out, model, **options, **how)

@@ -28,7 +28,7 @@ LEAVE = "q"
 def tour(first: First = 1, *, model: Model = None, no_pause: NoPause = False) -> None:
     """Take a tour of five minutes, one command at a time.
 
-    It needs no network. Enter goes on, q or Ctrl-C leaves; in a pipe it runs through.
+    It needs no network. Press Enter to go on, and q or Ctrl-C to leave; in a pipe it does not wait.
 
     Example: attnflow tour
     """

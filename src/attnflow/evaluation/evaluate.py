@@ -75,7 +75,7 @@ def evaluate(
     *,
     options: EvaluateOptions,
 ) -> Evaluation:
-    """How faithful and how plausible methods are, with intervals, beside baselines.
+    """How faithful and how plausible methods are, with intervals, next to baselines.
 
     Args:
         data: Texts, as for `attnflow.run`.

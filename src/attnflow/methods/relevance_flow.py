@@ -48,7 +48,10 @@ def score(
     sources = read_at(relevance, selection.queries)
     groups = selection.groups or tuple((key,) for key in range(graph.size))
     asked = [groups[key] for key in selection.keys]
-    others = [tuple(sorted(set(group) - set(sources))) for group in asked]
+    taken = frozenset(sources)
+    others = [
+        group if taken.isdisjoint(group) else tuple(sorted(set(group) - taken)) for group in asked
+    ]
     places = [place for place, group in enumerate(others) if group]
     values = np.zeros(len(asked))
     statistics = []
@@ -62,7 +65,8 @@ def score(
             statistics.append(found.statistics)
     own = to_numpy(arrived(relevance, selection.to_layer))
     for place, group in enumerate(asked):
-        values[place] += sum(float(own[at]) for at in set(group) & set(sources))
+        if not taken.isdisjoint(group):
+            values[place] += sum(float(own[at]) for at in set(group) & taken)
     shape = (1, len(selection.queries), len(asked))
     return Scores(np.broadcast_to(values, shape).copy(), merge_statistics(statistics))
 

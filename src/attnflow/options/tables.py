@@ -444,7 +444,7 @@ class RoutesOptions(ExplainOptions):
     )
     verify: bool | None = option(
         None,
-        "Remove the cut from the model and show what it predicts then, beside the same number of "
+        "Remove the cut from the model and show what it predicts then, next to the same number of "
         "random edges.",
         "--verify/--no-verify",
         more="The result is in ``knockout``. By default this is done if it takes about a second.",

@@ -55,6 +55,10 @@ UNTOLD = (
 MOST_DELETED = 12
 
 
+# In forward passes: to open a session, and for the backward pass and the flow of a piece.
+OPENING, EACH_ROW = 2, 2
+
+
 @dataclass(frozen=True)
 class AnswerConfig:
     """What is asked about a whole answer, beside how its scores are computed.
@@ -116,10 +120,8 @@ def explain_by_each(
     other = _read_contrast(prompt, tokens, whole, answers, config.contrast, asked)
     choice = None if other is None else _find_choice(whole, other)
     pieces = cut_answer(whole, asked.each if choice is None else WHOLE)
-    # In forward passes: one for each deletion and for the answer as it is; two to open a session,
-    # and about as long for each piece's backward pass and flow.
-    deletions = (1 + len(deleted)) * (1 if other is None else 2) if deleted else 0
-    opening, each_row = 2, 2
+    deletions = _deletions(deleted) * (1 if other is None else 2)
+    opening, each_row = OPENING, EACH_ROW
     rows = opening + each_row * len(pieces)
     total = deletions + rows * len(configs)
     # First, since parts that can't be deleted are refused before long work.
@@ -232,6 +234,16 @@ def measure_drops(
     sets = [(), *(part.positions for part in parts)]
     whole, *others = log_probabilities_without(answers, tokens, sets, advance)
     return np.stack([whole - each for each in others], axis=-1)
+
+
+def passes_of(parts: Sequence[Part], asked: AnswerConfig, pieces: int) -> int:
+    """How many forward passes an answer takes about, once it is written."""
+    return _deletions(_deleted(parts, asked.deletions)) + OPENING + EACH_ROW * pieces
+
+
+def _deletions(deleted: Sequence[Part]) -> int:
+    """One pass for each deletion, and one for the answer as it is."""
+    return len(deleted) + 1 if deleted else 0
 
 
 def _deleted(parts: Sequence[Part], deletions: bool | None) -> list[Part]:

@@ -266,7 +266,7 @@ class Experiment:
             return then
         other = f"“{label(removal.label, LONGEST)}”"
         if self.check.contrast:
-            return f"{then}, and {other} becomes the likelier"
+            return f"{then}, and {other} becomes the more likely one"
         return f"{then}, and the answer becomes {other}"
 
     def _quoted(self, at: int) -> str:

@@ -96,7 +96,7 @@ export class GenerationPage {
     const rows = answered.rowsOf(span);
     const named = answered.fromPrompt(rows, MOST_NAMED).map(quote);
     const have = named.length === 1 ? "has the highest score" : "have the highest scores";
-    const words = named.length ? ` Of the prompt’s words, ${joinNames(named)} ${have}.` : "";
+    const words = named.length ? ` Of the prompt’s tokens, ${joinNames(named)} ${have}.` : "";
     return this.found(span, rows).replaceAll(" %", "\u00a0%") + words;
   }
 

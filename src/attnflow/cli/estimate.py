@@ -1,0 +1,256 @@
+"""``--dry-run``: what work would take, measured on one of its texts before the rest is done."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnflow.cli.streams import echo
+from attnflow.errors import AttnflowError, InputError
+
+if TYPE_CHECKING:
+    from attnflow.cli.answers import Asked
+    from attnflow.models.adapter import ModelAdapter, Tokens
+    from attnflow.models.loading import Source
+    from attnflow.options.tables import AnswerOptions
+    from attnflow.pipeline.request import Request
+
+READ = 1000  # texts whose length is looked up; of more, the others are taken to be like these
+PASSES = 3  # of which the quickest counts
+
+
+OF_FILES = ("text_column", "target_column", "id_column", "pair_column", "format")
+OF_ALL = ("limit", "rationale_column", "workers", "ray", "gpus_per_worker", "shard_size")
+
+
+def estimate(
+    texts: list[str] | None,
+    file: Path | None,
+    inputs: Sequence[Any],
+    model: Source,
+    request: Request,
+    asked: Asked,
+) -> None:
+    """What `attnflow explain` takes for texts, or for answers."""
+    from attnflow.models.loading import load_model
+    from attnflow.pipeline.prepare import open_session
+
+    adapter = load_model(model)
+    if asked.of(adapter):
+        estimate_answers(texts, file, adapter, request, asked)
+        return
+    asked.refuse_without()
+
+    def work(text: Any) -> None:
+        session = open_session(text, adapter, request, answer=asked.answer)
+        for method in request.methods or [session.config.method]:
+            session.attribution(method)
+
+    tell_estimate(adapter, inputs, work)
+
+
+def estimate_rows(
+    data: Path, model: Source, options: dict[str, Any], work: Callable[[Any, Any, Any], object]
+) -> None:
+    """What is done with the rows of a data set: ``work`` takes one, the model and options."""
+    from attnflow.io.rows import Columns, open_rows
+    from attnflow.models.loading import load_model
+
+    texts, target, _, pair, kind = (options.get(name) for name in OF_FILES)
+    rows = open_rows(data, Columns(texts, target, None, pair=pair), kind).read()
+    items = [row.item for row in islice(rows, options.get("limit")) if row.error is None]
+    adapter = load_model(model)
+    how = {name: each for name, each in options.items() if name not in (*OF_FILES, *OF_ALL)}
+
+    def one(item: Any) -> object:
+        if isinstance(item, str):
+            return work({"text": item}, adapter, how)
+        return work({"text": item[0], "pair": item[1]}, adapter, {**how, "pair_column": "pair"})
+
+    tell_estimate(adapter, items, one, "row")
+
+
+def estimate_answers(
+    texts: list[str] | None,
+    file: Path | None,
+    adapter: ModelAdapter,
+    request: Request,
+    asked: Asked,
+) -> None:
+    """What answers take, one after the other."""
+    from attnflow.cli.answers import prompts_of
+    from attnflow.options.option import options_of
+    from attnflow.options.tables import AnswerOptions
+
+    prompts, parts = prompts_of(texts, file, asked)
+    known = options_of(AnswerOptions)
+    given = {name: each for name, each in asked.options.items() if name in known}
+    given.pop("method", None)  # which may be several, and the request has them
+    for prompt in prompts:
+        tell_answer(adapter, prompt, request, AnswerOptions(**{**given, "parts": parts}))
+
+
+def tell_estimate(
+    adapter: ModelAdapter, items: Sequence[Any], work: Callable[[Any], object], what: str = "text"
+) -> None:
+    """Print how many forward passes, how long and how much memory the work on all items takes.
+
+    ``work`` does it for one; it is done twice for one of middling length, first to warm up.
+    """
+    known: list[tuple[Any, Tokens]] = []
+    for item in items[:READ]:
+        try:
+            known.append((item, adapter.tokenize(item)))
+        except AttnflowError:  # which is told when it is its turn
+            continue
+    if not known:
+        msg = f"there is no {what} that {adapter.name} can read"
+        raise InputError(msg)
+    known.sort(key=lambda one: len(one[1]))
+    item, tokens = known[len(known) // 2]
+    lengths = [len(one) for _, one in known]
+    _, first = measured(adapter, lambda: work(item))
+    seconds, second = measured(adapter, lambda: work(item))
+    grown = max(first, second)  # memory that was taken once is used again
+    count, share = len(items), len(items) / len(known)
+    total = seconds * share * sum(lengths) / len(tokens)
+    longest = grown * (lengths[-1] / len(tokens)) ** 2
+    passes = _passes(adapter, tokens, seconds)
+    many = f"{count:,} {what}s" if count > 1 else f"1 {what}"
+    each = f"One of {len(tokens):,} takes {_time(seconds)}"
+    if passes is not None:
+        each += f", as long as {passes:,.1f} forward passes"
+    lines = [
+        f"{many}, {sum(lengths) / len(lengths):,.0f} tokens on average, {lengths[-1]:,} at most",
+        f"{each}, and {_size(grown)} of memory beside the model",
+        f"All: about {_time(total)}"
+        + ("" if passes is None else f", {passes * share * sum(lengths) / len(tokens):,.0f} passes")
+        + f", and about {_size(longest)} for the longest",
+    ]
+    echo("\n".join(lines))
+
+
+WORDS = 20  # tokens of a sentence, where the answer is not written yet
+
+
+def tell_answer(
+    adapter: ModelAdapter, prompt: Any, request: Request, options: AnswerOptions
+) -> None:
+    """Print what the explanation of an answer takes, by the forward pass over its prompt."""
+    from torch import no_grad
+
+    from attnflow.api.explain import LENGTH
+    from attnflow.models.answers.interface import answers_of
+    from attnflow.models.answers.pieces import cut_answer
+    from attnflow.models.answers.prompts import make_prompt
+    from attnflow.models.text.writing import Writing
+    from attnflow.pipeline.generation import AnswerConfig, passes_of, write_behind
+    from attnflow.pipeline.prepare import read_parts
+
+    answers = answers_of(adapter)
+    asked = options.parts, options.units, options.roles
+    made = make_prompt(prompt, answers.tokenizer, adapter.name, *asked)
+    tokens, parts = read_parts(answers, made, request)
+    length = options.generate if isinstance(options.generate, int) else LENGTH
+    written, pieces = f"an answer of {length} tokens", -(-length // WORDS)
+    if options.answer is not None:
+        writing = Writing(text=str(options.answer))
+        whole = write_behind(tokens, made, answers, request, writing)
+        length, pieces = len(whole) - len(tokens), len(cut_answer(whole, options.each))
+        written = f"the answer of {length} tokens"
+    at = len(tokens) - 1
+    with no_grad():
+        times = [
+            measured(adapter, lambda: adapter.probabilities([tokens], [at])) for _ in range(PASSES)
+        ]
+    seconds, grown = min(times)[0], max(grown for _, grown in times)
+    count = passes_of(parts, AnswerConfig(deletions=options.deletions), pieces)
+    rows = f"{pieces} row" + "s" * (pieces != 1)
+    echo(
+        f"A forward pass over the {len(tokens):,} tokens of the prompt takes {_time(seconds)}, and "
+        f"{_size(grown)} of memory beside the model\n"
+        f"To explain {written} in {rows}: about {count} passes, {_time(count * seconds)}"
+        + ("" if options.answer is not None else ", once it is written")
+    )
+
+
+def measured(adapter: ModelAdapter, work: Callable[[], object]) -> tuple[float, float]:
+    """How long it takes, and by how many bytes the process or the GPU's memory grows meanwhile."""
+    import torch
+
+    device = torch.device(adapter.description["device"])
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+    start = time.perf_counter()
+    with _watched() as most:
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+    seconds = time.perf_counter() - start
+    if device.type == "cuda":
+        return seconds, torch.cuda.max_memory_allocated(device) - before
+    return seconds, most[0]
+
+
+def _passes(adapter: ModelAdapter, tokens: Tokens, seconds: float) -> float | None:
+    """As how many forward passes over these tokens so many seconds are, if it predicts anything."""
+    from torch import no_grad
+
+    if not adapter.predicts:
+        return None
+    with no_grad():
+        at = adapter.decision(tokens)
+        times = [
+            measured(adapter, lambda: adapter.probabilities([tokens], [at]))[0]
+            for _ in range(PASSES)
+        ]
+    return seconds / min(times)
+
+
+@contextmanager
+def _watched() -> Iterator[list[float]]:
+    """By how much this process has grown at most; 0 where that can't be known."""
+    most, over = [0.0], threading.Event()
+    before = _resident()
+
+    def watch() -> None:
+        while not over.wait(0.002):
+            most[0] = max(most[0], _resident() - before)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _resident() -> float:
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+        return float(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):  # of Linux
+        return 0.0
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:,.0f} minutes"
+
+
+def _size(number: float) -> str:
+    if number < 2**30:
+        return f"{number / 2**20:,.0f} MiB"
+    return f"{number / 2**30:,.1f} GiB"

@@ -1,0 +1,81 @@
+"""``--dry-run``: what work would take, and nothing of the work."""
+
+import re
+
+import pytest
+
+import talkers
+from attnflow.cli import estimate
+
+TEXTS = "text\nthe cat\nthe keys to the cabinet are here\nthe old mat is red\n"
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "talker"
+    for part in talkers.llama():
+        part.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def data(tmp_path):
+    file = tmp_path / "texts.csv"
+    file.write_text(TEXTS)
+    return file
+
+
+def test_texts_are_estimated_and_not_explained(run):
+    found = run("explain", "The food was not good.", "It was.", "-m", "sentiment", "--dry-run")
+    assert found.code == 0
+    assert re.search(r"^2 texts, \d+ tokens on average", found.out)
+    assert re.search(r"as long as [\d.]+ forward passes", found.out)
+    assert "negative" not in found.out
+
+
+@pytest.mark.parametrize("name", ["run", "evaluate"])
+def test_rows_are_estimated_by_the_one_of_middling_length(run, data, tmp_path, name, monkeypatch):
+    seen = []
+    kept = estimate.tell_estimate
+
+    def told(adapter, items, work, what):
+        kept(adapter, items, lambda item: seen.append(item) or work(item), what)
+
+    monkeypatch.setattr(estimate, "tell_estimate", told)
+    folder = tmp_path / "out"
+    output = ("-o", folder) if name == "run" else ("--result", folder)
+    found = run(name, data, "-m", "sentiment", *output, "--dry-run")
+    assert found.code == 0
+    assert found.out.startswith("3 rows, ")
+    assert seen == ["the old mat is red"] * 2
+    assert not folder.exists()
+
+
+def test_work_is_scaled_by_tokens(run, data, monkeypatch):
+    monkeypatch.setattr(estimate, "measured", lambda _, work: (work(), (2.0, 2**20))[1])
+    found = run("run", data, "-m", "sentiment", "-o", "unused", "--dry-run").out
+    average, most, own = map(
+        float, re.search(r"(\d+) tokens on .*, (\d+) at most\nOne of (\d+)", found).groups()
+    )
+    total = 2.0 * 3 * average / own
+    assert abs(float(re.search(r"All: about (\d+) s", found)[1]) - total) <= 1
+    assert f"about {(most / own) ** 2:.0f} MiB for the longest" in found
+    assert "as long as 1.0 forward passes" in found
+
+
+def test_answers_are_estimated_by_their_prompt(run, talker):
+    found = run("explain", "the keys to the cabinet", "-m", talker, "--generate", 30, "--dry-run")
+    assert found.code == 0
+    assert "To explain an answer of 30 tokens in 2 rows: about 6 passes" in found.out
+    assert "once it is written" in found.out
+    asked = ("--answer", "is here", "--each", "tokens", "--dry-run")
+    given = run("explain", "the keys to the cabinet", "-m", talker, *asked)
+    assert "the answer of 2 tokens in 2 rows: about 6 passes" in given.out
+
+
+def test_nothing_to_read_is_an_error(run, tmp_path):
+    file = tmp_path / "texts.csv"
+    file.write_text("text\n")
+    found = run("run", file, "-m", "sentiment", "-o", "unused", "--dry-run")
+    assert found.code != 0
+    assert "there is no row" in found.err
