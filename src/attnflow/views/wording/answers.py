@@ -355,7 +355,8 @@ class _Case:
             return f"{said}. They stand in for one another: attnflow cite tells which", True
         many = f"the {_count(len(self.rivals))} sources"
         if max(self.joint, _drop(top)) < self.odds.small:
-            return f"{self.subject} rests on none of {many}: {without}. {self._knew()}", False
+            none = "neither" if len(self.rivals) == 2 else "none"
+            return f"{self.subject} rests on {none} of {many}: {without}. {self._knew()}", False
         said = f"{self.subject} rests little on {many}: without {one}, "
         said += f"{self.odds.change(_drop(top))}, without all of them "
         return f"{said}{self.odds.next_change(self.joint, _drop(top))}", False
