@@ -234,10 +234,12 @@ def _claims(chains: Sequence[dict[str, Any]]) -> list[str]:
         for chain in chains
         for at, role in enumerate(chain["roles"])
     ]
+    needed = [decides for decides, role in pairs if role == "needed"]
     told = [decides for decides, role in pairs if role in CLAIMED]
     spared = [not decides for decides, role in pairs if role == "spared"]
     deciding = [role in CLAIMED for decides, role in pairs if decides]
     return [
+        f"- said to be needed, and decides: {_share(needed)}",
         f"- said to be needed, read or passed on, and decides: {_share(told)}",
         f"- said to be not needed, and does not decide: {_share(spared)}",
         f"- decides, and is said to be needed, read or passed on: {_share(deciding)}",

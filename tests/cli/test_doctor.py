@@ -1,6 +1,7 @@
 """`attnflow doctor`: what it reports is what is there."""
 
 import sys
+import tomllib
 from importlib.metadata import version
 
 import torch
@@ -47,6 +48,13 @@ def test_the_report_is_of_this_machine(run, tmp_path, monkeypatch):
     assert set(report["models"]) == {*NAMES, "some/one"}
     assert report["models"]["some/one"] == "3.0K in the hub's cache"
     assert "is negative, mostly from “not”" in report["trial"]["explain"]
+
+
+def test_every_extra_of_users_is_reported(pytestconfig):
+    project = tomllib.loads((pytestconfig.rootpath / "pyproject.toml").read_text())["project"]
+    extras = {*project["optional-dependencies"]} - {"docs", "dev"}
+    named = {install for _, install in doctor.OPTIONAL.values()}
+    assert {f"attnflow[{extra}]" for extra in extras} <= named
 
 
 def test_what_does_not_work_is_the_finding(run, monkeypatch):

@@ -25,6 +25,7 @@ def test_a_text_that_was_cut_says_so(run):
 def test_unknown_words_are_named(run):
     shown = run("explain", "the xyzzy of the cabinet", *VERBS, columns=200).out
     assert "! The model does not know 1 of 5 tokens and reads [UNK]: “xyzzy”.\n" in shown
+    assert shown.count("[UNK]") == 1  # where it stands among the others, it has its letters
     assert "most of the text" in run("explain", "xyzzy frob the", *VERBS, columns=200).out
     assert attnflow.explain("the [UNK] of the cabinet", "verbs").warnings == ()
 

@@ -116,6 +116,7 @@ def test_hits_and_claims_are_counted():
     assert "One step decides: 2 of 3 chains are followed" in one
     assert "| deleted | 1 of 2 (" in one
     assert "| chance | 0.7 of 2 |" in one
+    assert "said to be needed, and decides: 1 of 1 (" in one
     assert "needed, read or passed on, and decides: 1 of 2 (" in one
     assert "not needed, and does not decide: 2 of 3 (" in one
     assert "decides, and is said to be needed, read or passed on: 1 of 2 (" in one

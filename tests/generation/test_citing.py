@@ -11,7 +11,7 @@ import attnflow
 import cited
 from attnflow.errors import InputError, Interrupted
 from attnflow.pipeline.citing import Citing, find_supports
-from attnflow.records.citations import Citations, CitedSentence
+from attnflow.records.citations import Citation, Citations, CitedSentence
 
 PROMPT = {
     "first": "the old keys are here . play on the mat !",
@@ -260,6 +260,12 @@ def test_citations_in_a_sentence():
     assert cited.record().summary == (
         "2 of 4 sentences rest on sources (“mill”: 2, “guide”: 1, “<b>menu</b>”: 1); 1 on its "
         "sources together, and on no single one; 1 on no source"
+    )
+    sources = tuple(cited.CitedSource(name, "the cat") for name in "abcd")
+    every = (Citation((0, 1, 2, 3), 4.0),)
+    one = CitedSentence((0, 3), -1.0, 4.0, every), CitedSentence((3, 6), -1.0, 0.1)
+    assert cited.record(answer="A. B. ", sentences=one, sources=sources).summary == (
+        "1 of 2 sentences rests on “a”, “b”, “c” and 1 more; 1 on no source"
     )
     bare = CitedSentence((0, 3), -1.0, 0.1), CitedSentence((3, 6), -1.0, 0.1)
     none = cited.record(answer="A. B. ", sentences=bare)

@@ -273,8 +273,8 @@ def test_sentences_say_what_was_measured():
         scores=scores,
     )
     assert summarize(found) == [
-        "The conclusion depends on step 3: its probability falls from 50.0 % to 1.0 % when it "
-        "cannot read that and to 10.0 % when that is deleted.",
+        "The conclusion depends on step 3: its probability falls from 50.0 % to 1.0 % if step 3 "
+        "is hidden from it and to 10.0 % if step 3 is deleted.",
         "Step 1 matters through later steps alone: “step 3!” in step 3 is 3.0 times less likely "
         "without it.",
         "It needs none of “a”, “b” and step 2: without all of them it is 1.3 times less likely.",

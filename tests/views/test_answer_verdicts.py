@@ -183,6 +183,14 @@ def test_an_unlikely_answer_is_told_by_its_mean_token():
     assert judge(answered(drops, 1.5, probability=0.5**20, tokens=20)).rests_on == ()
 
 
+def test_two_sources_are_neither():
+    roles = dict(ROLES, train="question")
+    assert judge(answered((0.0,) * 5, 0.0, roles=roles)).text.startswith(
+        "The answer rests on neither of the two sources: without all of them its probability "
+        "stays at 40 %."
+    )
+
+
 def test_percentages_next_to_one_are_told_alike():
     said = judge(answered((0.0,) * 5, 0.04, probability=0.01, tokens=1)).text
     assert "stays at 1 %" in said

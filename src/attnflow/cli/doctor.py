@@ -23,6 +23,7 @@ NEEDED = (
 OPTIONAL = {
     "cupy": ("flow on a GPU", "attnflow[cuda]"),
     "ray": ("runs on several machines", "attnflow[ray]"),
+    "anywidget": ("a widget in notebooks", "attnflow[notebook]"),
     "attnflow-experiments": ("bench, reproduce and train", "attnflow[experiments]"),
     "accelerate": ("models spread over devices, and quantised ones", "accelerate"),
     "bitsandbytes": ("weights in 8 and 4 bits", "bitsandbytes"),

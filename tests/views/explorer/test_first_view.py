@@ -6,6 +6,7 @@ import pytest
 import attnflow
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
+from attnflow.records.words import word_groups
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.wording.findings import find
 from attnflow.views.wording.summaries import summarize
@@ -29,6 +30,11 @@ def test_what_was_asked_is_shown_first(tab, classifier, tmp_path):
     assert not np.allclose(flow.words().values, expected.values, atol=1e-3)
 
     tab.uncheck("#words")
+    changes = tab.eval_on_selector_all(".token", "all => all.map(t => t.dataset.change)")
+    words = word_groups(attnflow.explain(TEXT, classifier, method="raw").word_ids)
+    assert any(len(word) > 1 and changes[word[0]] for word in words)
+    for word in words:  # of a word in pieces, what happens without all of it
+        assert len({changes[at] for at in word}) == 1
     tab.check("[name=method][value=flow]")
     link = tab.url
     assert link != address

@@ -119,7 +119,8 @@ def test_the_sentence_names_what_of_the_prompt_gave_most(tab, file, found):
     ordinary = [at for at, word in enumerate(found.word_ids) if word is not None]
     named = {at for part in found.named for at in part.positions}
     prompt = [at for at in ordinary if at in named]
-    best = dict.fromkeys(found.tokens[at] for at in sorted(prompt, key=lambda at: -values[at]))
+    order = [found.tokens[at] for at in sorted(prompt, key=lambda at: -values[at])]
+    best = dict.fromkeys(token for token in order if any(map(str.isalnum, token)))
     first, second, third = (f"“\u2068{token}\u2069”" for token in list(best)[:3])
     tab.goto(file)
     said = tab.text_content("#answer-found")

@@ -14,6 +14,7 @@ from attnflow.views.colours import sign_colour
 from attnflow.views.figures import axes
 from attnflow.views.figures.axes import Scale, Theme
 from attnflow.views.kinds import Kind
+from attnflow.views.wording.labels import written
 from attnflow.views.wording.names import has_layers, info_of, is_signed, rule_name, signs_note
 from attnflow.views.wording.numbers import number, share
 from attnflow.views.wording.traces import carrying
@@ -92,7 +93,7 @@ def _legend(attribution: Attribution, *, focus: bool) -> str:
 def _label(
     ax: Axes, attribution: Attribution, theme: Theme, threshold: float | None, *, focus: bool
 ) -> None:
-    axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
+    axes.token_rows(ax, written(attribution), theme, bold=axes.explained_row(attribution))
     first = attribution.layers[0] - 1
     reaches_input = info_of(attribution).reaches_input
     below = "input" if reaches_input or not first else f"L{first}"

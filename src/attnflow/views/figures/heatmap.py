@@ -9,6 +9,7 @@ from attnflow.records import Attribution
 from attnflow.views.figures import axes, maps
 from attnflow.views.figures.axes import Theme
 from attnflow.views.kinds import Kind
+from attnflow.views.wording.labels import written
 from attnflow.views.wording.names import is_signed
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def draw(
     )
     if values:
         maps.write_values(ax, scores, mesh, theme)
-    axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
+    axes.token_rows(ax, written(attribution), theme, bold=axes.explained_row(attribution))
     axes.columns(ax, axes.layer_names(attribution), theme.muted, attribution.layers)
     maps.colour_scale(ax, mesh, theme, axes.meaning(attribution, relative=relative))
     axes.heading(ax, axes.title_of(attribution), theme, axes.colour_name(attribution))
@@ -80,7 +81,7 @@ def draw_heads(ax: Axes, attribution: Attribution, theme: Theme, *, values: bool
     )
     if values:
         maps.write_values(ax, rows.T, mesh, theme)
-    axes.token_rows(ax, attribution.tokens, theme, bold=axes.explained_row(attribution))
+    axes.token_rows(ax, written(attribution), theme, bold=axes.explained_row(attribution))
     axes.every_column(ax, [f"H{head}" for head in range(len(rows))], theme.muted)
     maps.colour_scale(ax, mesh, theme, axes.meaning(attribution))
     axes.heading(ax, axes.title_of(attribution), theme, axes.colour_name(attribution))

@@ -25,7 +25,7 @@ from attnflow.views.terminal.lines import (
     warning_lines,
 )
 from attnflow.views.wording.findings import Finding, is_ratio, merged_scores
-from attnflow.views.wording.labels import distinct_labels, label
+from attnflow.views.wording.labels import distinct_labels, label, written
 from attnflow.views.wording.names import (
     describe_edges,
     describe_target,
@@ -298,7 +298,7 @@ def _names(attribution: Attribution, places: Sequence[int], width: int) -> list[
     """Labels of tokens in at most that many cells, positions of repeated ones included."""
     names: list[str] = []
     for size in (width, width - POSITION):
-        labels = distinct_labels(attribution.tokens, max(size, SHORTEST_NAME))
+        labels = distinct_labels(written(attribution), max(size, SHORTEST_NAME))
         names = [labels[at] for at in places]
         if max(map(cell_len, names), default=0) <= width:
             break

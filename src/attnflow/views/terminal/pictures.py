@@ -16,7 +16,7 @@ from attnflow.views.colours import colour_top, ordinary_patches, scale_setters, 
 from attnflow.views.terminal import paint
 from attnflow.views.terminal.lines import wrap_parts
 from attnflow.views.wording.findings import Finding, noun_of
-from attnflow.views.wording.labels import distinct_labels, label
+from attnflow.views.wording.labels import distinct_labels, label, written
 from attnflow.views.wording.names import is_signed, name_of, signs_note
 from attnflow.views.wording.numbers import as_sentence, correlation
 
@@ -93,7 +93,7 @@ def _strip(attribution: Attribution, console: Console, width: int) -> Text:
             f" {label(token, LONGEST)} ",
             paint.style(float(level), attribution.method, signed=signed),
         )
-        for token, level in zip(attribution.tokens, levels, strict=True)
+        for token, level in zip(written(attribution), levels, strict=True)
     ]
     starts = _starts(attribution.segments or ())
     ends = [*list(starts.values())[1:], len(chips)]
@@ -239,7 +239,7 @@ def _maps(  # noqa: PLR0913 - what both kinds of maps share
     legend: bool,
 ) -> RenderableType:
     """Maps of values ``[column, key]``, side by side as far as they fit."""
-    tokens = distinct_labels(attributions[0].tokens, LABEL)
+    tokens = distinct_labels(written(attributions[0]), LABEL)
     places = range(len(tokens)) if len(tokens) <= rows else sorted(found.ranked[:rows])
     labels = max(cell_len(tokens[at]) for at in places)
     wide = max(2, len(names[-1])) + 1
@@ -286,7 +286,7 @@ def _map(
         table.add_column(no_wrap=True)
     table.add_row("", *(Text(name_of(item), method_ink(item)) for item in attributions))
     table.add_row("", *(Text(axis, style="dim") for _ in attributions))
-    tokens = distinct_labels(attributions[0].tokens, LABEL)
+    tokens = distinct_labels(written(attributions[0]), LABEL)
     own = None if attributions[0].pooled else attributions[0].query
     plain = paint.is_plain(console)
     levels = [

@@ -355,7 +355,8 @@ class _Case:
             return f"{said}. They stand in for one another: attnflow cite tells which", True
         many = f"the {_count(len(self.rivals))} sources"
         if max(self.joint, _drop(top)) < self.odds.small:
-            return f"{self.subject} rests on none of {many}: {without}. {self._knew()}", False
+            none = "neither" if len(self.rivals) == 2 else "none"
+            return f"{self.subject} rests on {none} of {many}: {without}. {self._knew()}", False
         said = f"{self.subject} rests little on {many}: without {one}, "
         said += f"{self.odds.change(_drop(top))}, without all of them "
         return f"{said}{self.odds.next_change(self.joint, _drop(top))}", False
@@ -505,7 +506,8 @@ def _top_tokens(found: Generation, span: Span) -> str:
     words = found.word_ids or (0,) * len(found.tokens)
     (part,) = found.named
     places = [at for at in part.positions if words[at] is not None] or list(part.positions)
-    best = sorted(places, key=lambda at: -values[at])
+    told = [at for at in places if any(map(str.isalnum, found.tokens[at]))]
+    best = sorted(told or places, key=lambda at: -values[at])
     # A word that occurs twice is named once.
     names = list(dict.fromkeys(isolate(printable(found.tokens[at])) for at in best))
     return join_names([f"“{name}”" for name in names[:MOST_NAMED]])

@@ -13,6 +13,7 @@ from attnflow.views.wording.numbers import join_names
 
 NO_SOURCE, NO_SINGLE = "no source", "no single source"
 MILLION = 1e6
+MOST_NAMED = 3
 MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 
 
@@ -50,8 +51,12 @@ def summarize(found: Citations) -> str:
     cited = states.count("")
     times = Counter(at for each in found.sentences for at in each.sources)
     names = [f"“{found.sources[at].name}”" for at in sorted(times)]
-    counts = [f"{name}: {times[at]}" for name, at in zip(names, sorted(times), strict=True)]
-    on = names[0] if len(names) == 1 else f"sources ({', '.join(counts)})"
+    if cited == 1:
+        more = len(names) - MOST_NAMED
+        on = join_names([*names[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
+    else:
+        counts = [f"{name}: {times[at]}" for name, at in zip(names, sorted(times), strict=True)]
+        on = names[0] if len(names) == 1 else f"sources ({', '.join(counts)})"
     parts = []
     if cited:
         parts.append(f"{_sentences(cited, len(states))} on {on}")

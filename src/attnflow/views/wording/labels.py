@@ -141,6 +141,15 @@ def _distinct_labels(tokens: tuple[str, ...], width: int) -> tuple[str, ...]:
     )
 
 
+def written(of: Attribution) -> tuple[str, ...]:
+    """The tokens; an unknown one is what the text has there."""
+    ids, texts = of.word_ids or (None,) * len(of.tokens), of.word_texts
+    return tuple(
+        texts[at] if at is not None and UNKNOWN.fullmatch(token) and texts[at].strip() else token
+        for token, at in zip(of.tokens, ids, strict=True)
+    )
+
+
 def word_labels(of: Attribution, width: int) -> tuple[str, ...]:
     """Labels for sentences: a piece of a word is called by the whole word, wherever there is one.
 

@@ -89,9 +89,9 @@ def _needed(found: Reasoning, rows: list[StepRow]) -> str:
         return "The conclusion depends on no single part of the prompt and no single thought."
     first, *others = needed
     name = step_name(first.name)
-    cases = [(first.direct, "when it cannot read that")]
+    cases = [(first.direct, f"if {name} is hidden from it")]
     if first.deleted is not None:
-        cases.append((first.deleted, "when that is deleted"))
+        cases.append((first.deleted, f"if {name} is deleted"))
     told = f"The conclusion depends on {name}: {_falls(found, *cases)}."
     if not others:
         return told
@@ -144,8 +144,8 @@ def _passed_on(found: Reasoning, row: StepRow) -> str:
     if row.through:
         return f"{_capital(name)} matters through later steps alone: {_leads(found, row)}."
     return (
-        f"{_capital(name)} matters, though the conclusion does not read it itself: it is "
-        f"{times(row.hidden)} when that is hidden from all that follows."
+        f"{_capital(name)} matters, though the conclusion does not read it itself: the conclusion "
+        f"is {times(row.hidden)} if {name} is hidden from all that follows."
     )
 
 
@@ -173,9 +173,10 @@ def _unclear(rows: list[StepRow]) -> list[str]:
         return [f"Hiding and deleting disagree about {names}."]
     told = []
     for row in rows:
-        gone = "" if row.deleted is None else f", and {times(row.deleted)} when that is deleted"
-        hidden = f"{times(row.hidden)} when that is hidden from all that follows"
-        unclear = f"It is unclear what {step_name(row.name)} does"
+        name = step_name(row.name)
+        gone = "" if row.deleted is None else f", and {times(row.deleted)} if {name} is deleted"
+        hidden = f"{times(row.hidden)} if {name} is hidden from all that follows"
+        unclear = f"It is unclear what {name} does"
         told.append(f"{unclear}: the conclusion is {hidden}{gone}.")
     return told
 

@@ -58,7 +58,8 @@ export class Legend {
 
 // What the bars below words are.
 function changeNote({ view, words }, most) {
-  const what = `P(${isolate(view.answer)}) without the ${words ? "word" : "token"}`;
+  const unit = words || view.hasPieces ? "word" : "token";
+  const what = `P(${isolate(view.answer)}) without the ${unit}`;
   const largest = `${points(most).slice(1)} points`;
   return `${what}: orange if it falls, blue if it rises, by ${largest} at most`;
 }

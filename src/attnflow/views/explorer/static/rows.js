@@ -101,11 +101,9 @@ const unitName = ({ words }) => (words ? "Word" : "Token");
 
 // What Δ P is of, and what its colours mean: those of signed scores.
 function removalNote({ words, view }) {
-  const pieces = !words && view.data.words?.groups.some((group) => group.length > 1);
-  const whole = pieces ? " With “Words”, whole words are taken out." : "";
-  const about = `P(${isolate(view.answer)})`;
-  const change = `Δ P: how ${about} changes without the ${words ? "word" : "token"}`;
-  return `${change}; orange speaks for it (P falls), blue against.${whole}`;
+  const without = words || view.hasPieces ? "whole word" : "token";
+  const change = `Δ P: how P(${isolate(view.answer)}) changes without the ${without}`;
+  return `${change}; orange speaks for it (P falls), blue against.`;
 }
 
 const rowName = (content) => make("th", { scope: "row" }, content);

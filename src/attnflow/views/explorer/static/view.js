@@ -84,6 +84,18 @@ export class View {
     return this.found(positions)?.change ?? undefined;
   }
 
+  // All tokens of the words that these are pieces of.
+  wordsOf(tokens) {
+    const groups = this.data.words?.groups ?? [];
+    const whole = groups.filter((group) => group.some((at) => tokens.includes(at))).flat();
+    return whole.length ? whole : tokens;
+  }
+
+  // Whether the model reads some word in pieces.
+  get hasPieces() {
+    return Boolean(this.data.words?.groups.some((group) => group.length > 1));
+  }
+
   found(positions) {
     return this.blanked.get([...positions].sort((a, b) => a - b).join(","));
   }

@@ -103,8 +103,9 @@ export class Answered {
     const names = this.data.ordinary
       .filter((at) => values[at] > 0 && named.has(at))
       .sort((a, b) => values[b] - values[a])
-      .map((at) => this.data.labels[at]);
-    return [...new Set(names)].slice(0, count); // a word that occurs twice is named once
+      .map((at) => this.data.labels[at])
+      .filter((label) => /[\p{L}\p{N}]/u.test(label)); // a blank or a full stop says nothing
+    return [...new Set(names)].slice(0, count); // a token that occurs twice is named once
   }
 
   // How likely these rows were, each given all before it.
