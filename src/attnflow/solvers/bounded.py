@@ -1,4 +1,4 @@
-"""Maximum flow on relevance where the relevance is, proven to a share of the largest flow.
+"""Maximum flow on relevance where the relevance is, between two bounds.
 
 The edges of all layers of a long prompt fit into no memory but the GPU's. Nearly all flows are as
 large as a cut that is known beforehand: everything that can arrive at the sink. What shows it needs
@@ -15,6 +15,7 @@ no search:
 The few sinks for which the two bounds differ are solved by the CPU's exact solver, on the strongest
 edges between other positions, with all that leads from the sources and into the sink. The minimum
 cut that it finds is measured with every edge there is, on the device, which makes the upper bound.
+Mostly bounds are a small share of the largest flow apart then; `largest_gap` says how far they are.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import BoolArray
 from attnflow.solvers.temporal import Flows, Positions, check_set, check_sets
 
-SHARE = 1e-4  # of the largest flow: how far any of them may be from its maximum
+SHARE = 1e-4  # of the largest flow: bounds that are further apart are worth a search
 ROWS = 1 << 11  # of a layer that are worked on at a time, fewer where these are long
 BLOCK = 1 << 26  # entries at most
 FEW = 1 << 4  # sinks for which products with one column after the other are quicker
