@@ -7,7 +7,7 @@ import pytest
 import attnflow
 import tiny
 from attnflow.cli import running
-from attnflow.cli.status import show_work
+from attnflow.cli.streams import show_work
 from attnflow.io import progress
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.cli.command import Given
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import read_texts
-from attnflow.cli.status import show_status, show_work
-from attnflow.cli.streams import echo, print_json
+from attnflow.cli.streams import echo, print_json, show_status, show_work
 from attnflow.errors import InputError, Interrupted
 from attnflow.options.option import options_of
 from attnflow.options.tables import AnswerOptions, ExplainOptions

@@ -10,8 +10,7 @@ from attnflow.cli import options as own
 from attnflow.cli.command import Given, command
 from attnflow.cli.errors import printable
 from attnflow.cli.inputs import check_targets
-from attnflow.cli.status import show_status
-from attnflow.cli.streams import echo, print_json
+from attnflow.cli.streams import echo, print_json, show_status
 from attnflow.errors import InputError, Interrupted
 from attnflow.options.tables import CiteOptions
 

@@ -12,8 +12,7 @@ from attnflow.cli import options as own
 from attnflow.cli import running
 from attnflow.cli.command import Given, command, make_request
 from attnflow.cli.inputs import Item, check_texts, pair_up, read_text
-from attnflow.cli.status import show_status
-from attnflow.cli.streams import echo, print_json
+from attnflow.cli.streams import echo, print_json, show_status
 from attnflow.errors import InputError
 from attnflow.io.files import check_target
 from attnflow.options.option import SELECTION

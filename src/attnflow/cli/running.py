@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from attnflow.cli.inputs import Item, check_texts
-from attnflow.cli.status import show_status, show_work
+from attnflow.cli.streams import show_status, show_work
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source

@@ -11,8 +11,7 @@ from attnflow.cli import options as own
 from attnflow.cli.command import Given, command
 from attnflow.cli.figure_options import Theme, ThemeName
 from attnflow.cli.inputs import check_texts
-from attnflow.cli.status import show_status
-from attnflow.cli.streams import echo, print_json
+from attnflow.cli.streams import echo, print_json, show_status
 from attnflow.errors import InputError
 from attnflow.options.tables import SimilarityOptions
 

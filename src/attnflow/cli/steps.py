@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 from attnflow.cli import options as own
 from attnflow.cli.command import Given, command
-from attnflow.cli.status import show_status
-from attnflow.cli.streams import echo, print_json
+from attnflow.cli.streams import echo, print_json, show_status
 from attnflow.errors import InputError
 from attnflow.io.files import check_target
 from attnflow.options.tables import StepsOptions
