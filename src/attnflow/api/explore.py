@@ -13,6 +13,7 @@ from attnflow.views.explorer.images import picture_of
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
+    from attnflow.pipeline.session import Session
 
 
 @takes_text(ExploreOptions)
@@ -31,13 +32,21 @@ def explore(text: Any, model: Source = None, *, options: ExploreOptions) -> Expl
         >>> view.save("food.html")  # doctest: +SKIP
     """
     request = Request.of(options, progress=False)
-    from attnflow.models.audio.sounds import with_rates
     from attnflow.models.loading import load_model
 
     adapter = load_model(model, device=options.device)
-    given = [text] if options.compare is None else [text, options.compare]
-    items = with_rates(given, adapter, options.sampling_rate)
+    items = [text] if options.compare is None else [text, options.compare]
+    if options.sampling_rate is not None:
+        from attnflow.models.audio.sounds import with_rates
+
+        items = with_rates(items, adapter, options.sampling_rate)
     prepared = prepare(request, adapter, items, answers=options.answer)
     sessions = dict(open_sessions(prepared, all_heads=True))
-    images = [picture_of(item, sessions[at].tokens.grid) for at, item in enumerate(items)]
-    return explore_sessions([sessions[place] for place in range(len(items))], images)
+    shown = [sessions[place] for place in range(len(items))]
+    return explore_sessions(shown, [_picture(*each) for each in zip(items, shown, strict=True)])
+
+
+def _picture(item: Any, session: Session) -> str | None:
+    """What stands behind an input's patches, where it has any."""
+    grid = session.tokens.grid
+    return None if grid is None else picture_of(item, grid)

@@ -178,7 +178,8 @@ def _save_page(sessions: Sequence[Session], file: Path) -> None:
     from attnflow.views.explorer.exploration import explore_sessions
     from attnflow.views.explorer.images import picture_of
 
-    images = [picture_of(session.tokens.text, session.tokens.grid) for session in sessions]
+    read = [session.tokens for session in sessions]
+    images = [None if of.grid is None else picture_of(of.text, of.grid) for of in read]
     view = explore_sessions(sessions, images)
     view.save(file, overwrite=True)  # checked before any work
     echo(f"saved the interactive view to {file}", err=True)

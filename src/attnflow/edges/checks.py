@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from attnflow.errors import InputError
-from attnflow.records import Activations, Array
+from attnflow.records import Array
 from attnflow.records.arrays import (
     check_float,
     contiguous,
@@ -17,7 +14,6 @@ from attnflow.records.arrays import (
     on_cpu,
     precision,
     row_tolerance,
-    to_numpy,
 )
 
 Attention = Array | Sequence[Array]
@@ -30,7 +26,6 @@ EAGER = (
     "models give it when they are loaded with attn_implementation='eager' and called with "
     "output_attentions=True"
 )
-UNUSABLE = "edges={!r} made no maps that can be used:"
 
 
 def split_layers(attention: Attention, *, batched: bool) -> tuple[Array, ...]:
@@ -112,46 +107,3 @@ def _refuse(name: str, values: Array, wrong: Array, rule: str) -> None:
         place = tuple(int(i) for i in namespace(wrong).argwhere(wrong)[0])
         msg = f"{name} at {list(place)} is {float(values[place]):g}; {rule}"
         raise InputError(msg)
-
-
-def check_maps(rule: str, maps: Any, activations: Activations) -> list[Array]:
-    """A rule's maps: one array of the right shape per step, finite and not negative."""
-    layers = _check_shapes(rule, maps, activations)
-    for number, each in enumerate(layers):
-        values = to_numpy(each)
-        if values.dtype.kind not in "fiub" or not (np.isfinite(values) & (values >= 0)).all():
-            msg = f"{UNUSABLE.format(rule)} maps[{number}] must hold finite numbers, none negative"
-            raise InputError(msg)
-    return layers
-
-
-def check_amounts(rule: str, maps: Any, activations: Activations) -> Array:
-    """Amounts that a rule made, as one array of all steps; they may have a sign."""
-    layers = _check_shapes(rule, maps, activations)
-    if len({tuple(each.shape) for each in layers}) > 1:
-        msg = f"{UNUSABLE.format(rule)} its maps have different numbers of heads"
-        raise InputError(msg)
-    for number, each in enumerate(layers):
-        if not bool(namespace(each).isfinite(each).all()):
-            msg = f"{UNUSABLE.format(rule)} maps[{number}] must hold finite numbers"
-            raise InputError(msg)
-    return maps if hasattr(maps, "ndim") else namespace(layers[0]).stack(layers)
-
-
-def _check_shapes(rule: str, maps: Any, activations: Activations) -> list[Array]:
-    wrong = UNUSABLE.format(rule)
-    try:
-        layers = [each if hasattr(each, "ndim") else np.asarray(each) for each in maps]
-    except (TypeError, ValueError) as error:
-        msg = f"{wrong} {type(maps).__name__} is not a sequence of arrays"
-        raise InputError(msg) from error
-    if len(layers) != len(activations.attention):
-        msg = f"{wrong} {len(layers)} maps for {len(activations.attention)} steps of attention"
-        raise InputError(msg)
-    for number, (each, attention) in enumerate(zip(layers, activations.attention, strict=True)):
-        size = tuple(attention.shape[-2:])
-        if each.ndim not in (2, 3) or tuple(each.shape[-2:]) != size:
-            shape = f"[query, key] or [head, query, key] with {size[0]} × {size[1]}"
-            msg = f"{wrong} maps[{number}] has shape {tuple(each.shape)}; it must be {shape}"
-            raise InputError(msg)
-    return layers

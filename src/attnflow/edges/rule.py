@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from attnflow.errors import InputError
 from attnflow.registry import Registry, is_foreign, name_failure
 
 if TYPE_CHECKING:
     from attnflow.records import Activations, Array
+
+UNUSABLE = "edges={!r} made no maps that can be used:"
 
 
 @dataclass(frozen=True)
@@ -97,13 +100,9 @@ class EdgeRule:
         found = made if isinstance(made, Maps) else Maps(made)
         layers = found.layers
         if self.amounts:
-            from attnflow.edges.checks import check_amounts
-
-            return Maps(check_amounts(self.name, layers, activations), found.statistics)
+            return Maps(_check_amounts(self.name, layers, activations), found.statistics)
         if not self.fuses_heads:  # attention itself was checked where it came in
-            from attnflow.edges.checks import check_maps
-
-            layers = check_maps(self.name, layers, activations)
+            layers = _check_maps(self.name, layers, activations)
             layers = [_carry(each, activations.carried_by(n)) for n, each in enumerate(layers)]
         layers = [each[None] if each.ndim == 2 else each for each in layers]
         return Maps(layers, found.statistics)
@@ -121,11 +120,72 @@ def _carry(layer: Array, positions: list[int]) -> Array:
     return layer
 
 
+def _check_maps(rule: str, maps: Any, activations: Activations) -> list[Array]:
+    """A rule's maps: one array of the right shape per step, finite and not negative."""
+    import numpy as np  # it takes its time, and names of rules are listed at once
+
+    from attnflow.records.arrays import to_numpy
+
+    layers = _check_shapes(rule, maps, activations)
+    for number, each in enumerate(layers):
+        values = to_numpy(each)
+        if values.dtype.kind not in "fiub" or not (np.isfinite(values) & (values >= 0)).all():
+            msg = f"{UNUSABLE.format(rule)} maps[{number}] must hold finite numbers, none negative"
+            raise InputError(msg)
+    return layers
+
+
+def _check_amounts(rule: str, maps: Any, activations: Activations) -> Array:
+    """Amounts that a rule made, as one array of all steps; they may have a sign."""
+    from attnflow.records.arrays import namespace
+
+    layers = _check_shapes(rule, maps, activations)
+    if len({tuple(each.shape) for each in layers}) > 1:
+        msg = f"{UNUSABLE.format(rule)} its maps have different numbers of heads"
+        raise InputError(msg)
+    for number, each in enumerate(layers):
+        if not bool(namespace(each).isfinite(each).all()):
+            msg = f"{UNUSABLE.format(rule)} maps[{number}] must hold finite numbers"
+            raise InputError(msg)
+    return maps if hasattr(maps, "ndim") else namespace(layers[0]).stack(layers)
+
+
+def _check_shapes(rule: str, maps: Any, activations: Activations) -> list[Array]:
+    import numpy as np
+
+    wrong = UNUSABLE.format(rule)
+    try:
+        layers = [each if hasattr(each, "ndim") else np.asarray(each) for each in maps]
+    except (TypeError, ValueError) as error:
+        msg = f"{wrong} {type(maps).__name__} is not a sequence of arrays"
+        raise InputError(msg) from error
+    if len(layers) != len(activations.attention):
+        msg = f"{wrong} {len(layers)} maps for {len(activations.attention)} steps of attention"
+        raise InputError(msg)
+    for number, (each, attention) in enumerate(zip(layers, activations.attention, strict=True)):
+        size = tuple(attention.shape[-2:])
+        if each.ndim not in (2, 3) or tuple(each.shape[-2:]) != size:
+            shape = f"[query, key] or [head, query, key] with {size[0]} × {size[1]}"
+            msg = f"{wrong} maps[{number}] has shape {tuple(each.shape)}; it must be {shape}"
+            raise InputError(msg)
+    return layers
+
+
+ATTENTION = EdgeRule(
+    name="attention",
+    title="Attention",
+    maps=lambda activations: activations.attention,
+    fuses_heads=True,
+    method="flow",
+    unit="attention",
+)
+"""The paper's edges: A = (1 − r)·W + r·I, with W the heads' attention fused and r the residual."""
+
 EDGE_RULES: Registry[EdgeRule] = Registry(
     "edges",
     "EdgeRule",
     {
-        "attention": "attnflow.edges.attention",
+        "attention": "attnflow.edges.rule:ATTENTION",
         "effective": "attnflow.edges.effective",
         "norms": "attnflow.edges.norms",
         "norms-residual": "attnflow.edges.norms:WITH_RESIDUAL",

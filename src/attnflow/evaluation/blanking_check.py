@@ -15,7 +15,8 @@ from attnflow.methods.blank_out import MEMBER
 from attnflow.methods.question import Target
 from attnflow.models.outputs import find_outputs, has_label
 from attnflow.models.sizes import independent_labels
-from attnflow.records.words import merge_words, word_groups
+from attnflow.records.selection import word_groups
+from attnflow.records.words import merge_words
 
 if TYPE_CHECKING:
     from torch import Tensor

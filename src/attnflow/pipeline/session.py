@@ -35,9 +35,9 @@ from attnflow.records import (
 )
 from attnflow.records.arrays import ratio, to_numpy
 from attnflow.records.learned import LearnedHeads
-from attnflow.records.selection import Groups, resolve, resolve_all
+from attnflow.records.selection import Groups, resolve, resolve_all, word_groups
 from attnflow.records.sparse import SparseLayer
-from attnflow.records.words import merge_words, word_groups
+from attnflow.records.words import merge_words
 
 if TYPE_CHECKING:
     from torch import Tensor

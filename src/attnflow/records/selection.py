@@ -156,6 +156,18 @@ def input_positions(
     ]
 
 
+def word_groups(word_ids: Sequence[int | None]) -> Groups:
+    """The tokens of each word, in order; a token without a word is alone."""
+    groups: list[list[int]] = []
+    last: int | None = None
+    for token, word in enumerate(word_ids):
+        if word is None or word != last:
+            groups.append([])
+        groups[-1].append(token)
+        last = word
+    return tuple(map(tuple, groups))
+
+
 def words_of_tokens(
     word_ids: Sequence[int | None] | None, word_texts: Sequence[str]
 ) -> tuple[str | None, ...]:

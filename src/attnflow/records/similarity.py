@@ -14,9 +14,9 @@ import numpy as np
 from attnflow.errors import InputError, shown, unknown
 from attnflow.io.files import as_path, check_target, with_checksum, without_checksum, write_file
 from attnflow.records import checks
-from attnflow.records.selection import is_integer
+from attnflow.records.selection import is_integer, word_groups
 from attnflow.records.types import FloatArray
-from attnflow.records.words import name_words, word_groups
+from attnflow.records.words import name_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

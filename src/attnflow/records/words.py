@@ -10,20 +10,8 @@ import numpy as np
 
 from attnflow.records.attribution import Attribution
 from attnflow.records.prediction import Prediction
-from attnflow.records.selection import Groups
+from attnflow.records.selection import Groups, word_groups
 from attnflow.records.types import FloatArray
-
-
-def word_groups(word_ids: Sequence[int | None]) -> Groups:
-    """The tokens of each word, in order; a token without a word is alone."""
-    groups: list[list[int]] = []
-    last: int | None = None
-    for token, word in enumerate(word_ids):
-        if word is None or word != last:
-            groups.append([])
-        groups[-1].append(token)
-        last = word
-    return tuple(map(tuple, groups))
 
 
 class Words(NamedTuple):

@@ -21,10 +21,10 @@ from attnflow.views.explorer.document import (
     make_document,
     make_view,
     to_json,
+    trace_path,
 )
 from attnflow.views.explorer.parts import model_name
 from attnflow.views.explorer.schema import Document
-from attnflow.views.explorer.traces import trace_path
 from opened import opened
 
 TEXT = "the old keys to the cabinets are here"

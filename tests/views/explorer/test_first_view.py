@@ -6,7 +6,7 @@ import pytest
 import attnflow
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.records.words import word_groups
+from attnflow.records.selection import word_groups
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.wording.findings import find
 from attnflow.views.wording.summaries import summarize

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from attnflow.records import Attribution, FloatArray
-from attnflow.records.words import word_groups
+from attnflow.records.selection import word_groups
 from attnflow.views.colours import input_positions
 from attnflow.views.explorer.parts import (
     describe_findings,

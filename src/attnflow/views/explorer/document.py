@@ -16,13 +16,14 @@ from attnflow.evaluation.blanking_check import check_by_blanking
 from attnflow.methods import METHODS, Scores
 from attnflow.methods.relevance_flow import read_at
 from attnflow.pipeline.choice import Shown
-from attnflow.pipeline.knockouts import verified
+from attnflow.pipeline.knockouts import knock_out_of, verified
 from attnflow.pipeline.request import AUTO
 from attnflow.pipeline.session import Check, Session
-from attnflow.records import Attribution, FloatArray
+from attnflow.records import Attribution, FloatArray, FlowTrace
 from attnflow.records.arrays import to_numpy
+from attnflow.records.knockout import Edges
+from attnflow.records.selection import input_positions
 from attnflow.version import VERSION
-from attnflow.views.colours import input_positions
 from attnflow.views.explorer.parts import (
     describe_findings,
     describe_method,
@@ -43,18 +44,18 @@ from attnflow.views.explorer.schema import (
     DrawnEdges,
     FoundByMethod,
     HeadScores,
+    KnockedOut,
     MethodDescription,
     PackedScores,
     Trace,
     View,
     pack,
 )
-from attnflow.views.explorer.traces import to_traces
 from attnflow.views.wording.findings import find, find_each, merged_scores
 from attnflow.views.wording.names import is_signed, method_info, name_of
 from attnflow.views.wording.numbers import as_sentence
 from attnflow.views.wording.summaries import BLANK_OUT, summarize
-from attnflow.views.wording.traces import MOST
+from attnflow.views.wording.traces import MOST, Told, tell
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,9 @@ MOST_EDGES = 15_000  # in a document, shared by all positions
 SHARE = 10  # of the traces of a short text, one in so many is there of a long one
 MOST_AMOUNTS = 200
 FEWEST_EDGES = 4  # of each position, however many positions there are
+MOST_TRACED = 1500  # edges; more would blur a graph of 512 tokens
+MOST_ROUTES = 12
+NEGLIGIBLE = 1e-3  # of a trace's value: thinner than any line
 MOST_HEAD_WORK = 10**10  # edges that flows of all heads of a layer pass: seconds on one core
 
 
@@ -163,7 +167,7 @@ def make_view(
         "methods": [_describe(shown, session) for shown in offered],
         "rule": describe_rule(session.config.rule.name),
         "causal": session.causal,
-        "ordinary": input_positions(tokens, session.size),
+        "ordinary": input_positions(tokens.word_ids, tokens.segments, session.size),
         "blankable": [] if session.blanking.filler is None else list(session.blanking.positions),
         **label_tokens(tokens.names, tokens),
         "grid": to_grid(tokens.grid),
@@ -597,3 +601,77 @@ def _attribution(
         method=method,
         options=session.describe(method),
     )
+
+
+def trace_path(
+    session: Session, method: str, layer: int, query: int, key: int, *, verify: bool = False
+) -> Trace:
+    """The trace of one score of a session; with ``verify`` its cut is removed from the model."""
+    trace = session.trace(method, layer, query, key)
+    found = verified(session, [trace], verify=True) if verify else [trace]
+    return to_traces(found, written_labels(session.tokens.names, session.tokens))[0]
+
+
+def knocked_out(session: Session, edges: Sequence[Edges], random: int) -> KnockedOut:
+    """What a session's model says without all of these edges, and without as many random ones."""
+    (found,) = knock_out_of(session, {"": list(edges)}, random).values()
+    return {
+        "removed": found.removed,
+        "total": found.total,
+        "target": found.target,
+        "before": found.before.probability,
+        "after": found.after.probability,
+        "random": [each.probability for each in found.random],
+        "said": predictions(found.after.prediction),
+        "sentence": as_sentence(found.summary),
+    }
+
+
+def to_traces(traces: Sequence[FlowTrace], labels: Sequence[str]) -> list[Trace]:
+    """Traces of one method as plain data, without edges too thin to be seen.
+
+    ``labels`` are those that the page has for tokens.
+    """
+    if not traces:
+        return []
+    first = traces[0]
+    name = method_id(first.method, str(first.options.get("edges", "attention")))
+    return [
+        _to_trace(each, name, told) for each, told in zip(traces, tell(traces, labels), strict=True)
+    ]
+
+
+def _to_trace(trace: FlowTrace, name: str, told: Told) -> Trace:
+    everything = trace.edges > NEGLIGIBLE * abs(trace.value)
+    steps, queries, keys = np.nonzero(everything if told.carrying is None else told.carrying)
+    amounts = trace.edges[steps, queries, keys]
+    strongest = np.argsort(-amounts, kind="stable")[:MOST_TRACED]
+    found: Trace = {
+        "method": name,
+        "layer": trace.layer,
+        "query": trace.query,
+        "key": trace.key,
+        "value": tidy(trace.value),
+        "opposed": tidy(trace.opposed),
+        "gap": tidy(trace.gap),
+        "edges": [
+            [int(steps[i]) + 1, int(queries[i]), int(keys[i]), tidy(amounts[i])] for i in strongest
+        ],
+        "all_edges": int(np.count_nonzero(everything)),
+        "cut": [[edge.layer, edge.query, edge.key, tidy(edge.capacity)] for edge in told.cut],
+        "all_cut": len(trace.cut),
+        "routes": [
+            {"positions": list(route.positions), "amount": tidy(route.amount)}
+            for route in trace.routes[:MOST_ROUTES]
+        ],
+        "all_routes": len(trace.routes),
+        "sentence": told.sentence,
+    }
+    if trace.knockout is not None:
+        found["verified"] = as_sentence(trace.knockout.summary)
+    return found
+
+
+def tidy(value: float) -> float:
+    """A number rounded to the digits of float32: shorter in JSON, and more than a page shows."""
+    return float(f"{value:.7g}")

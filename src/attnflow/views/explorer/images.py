@@ -30,10 +30,8 @@ def _encode(image: Any, kind: str, **options: Any) -> str:
     return f"data:image/{kind.lower()};base64,{encoded}"
 
 
-def picture_of(item: Any, grid: PatchGrid | None) -> str | None:
+def picture_of(item: Any, grid: PatchGrid) -> str:
     """What stands behind the patches of an input, as a data URL: the image, or the waveform."""
-    if grid is None:
-        return None
     if grid.seconds is not None:
         return waveform(item, grid)
     return to_data_url(item["image"] if isinstance(item, Mapping) else item)

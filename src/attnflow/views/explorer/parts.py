@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attnflow.io.units import split_units
 from attnflow.methods import METHODS
 from attnflow.records import Attribution, PatchGrid, Prediction
-from attnflow.records.words import word_groups
+from attnflow.records.selection import word_groups
 from attnflow.views.explorer.schema import (
     FoundByMethod,
     Grid,

@@ -15,7 +15,7 @@ from functools import lru_cache
 from rich.cells import cell_len
 
 from attnflow.records import Attribution
-from attnflow.records.words import word_groups
+from attnflow.records.selection import word_groups
 
 LONGEST = 40  # cells of a label in a sentence
 UNKNOWN = re.compile(r"[\[<|]*unk[\]>|]*", re.IGNORECASE)  # as tokenizers write it

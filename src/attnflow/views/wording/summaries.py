@@ -19,7 +19,7 @@ from attnflow.evaluation.blanking_check import (
 from attnflow.methods.blank_out import MEMBER
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import round_scores
-from attnflow.records.words import word_groups
+from attnflow.records.selection import word_groups
 from attnflow.views.wording.findings import Finding, find, noun_of, rank
 from attnflow.views.wording.labels import LONGEST, word_labels
 from attnflow.views.wording.names import info_of, is_signed, name_of

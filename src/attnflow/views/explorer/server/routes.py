@@ -25,11 +25,13 @@ from attnflow.views.explorer.document import (
     SERVED,
     first_method,
     heads_of,
+    knocked_out,
     make_document,
     make_view,
     predict_blanked,
     scores_of,
     to_json,
+    trace_path,
 )
 from attnflow.views.explorer.generation import GenerationDocument, generation_document
 from attnflow.views.explorer.schema import (
@@ -47,7 +49,6 @@ from attnflow.views.explorer.server.guard import client_of
 from attnflow.views.explorer.server.limits import ApiError, Job
 from attnflow.views.explorer.server.memory import Shape
 from attnflow.views.explorer.server.sessions import Cost, SessionCache
-from attnflow.views.explorer.traces import knocked_out, trace_path
 
 if TYPE_CHECKING:
     from attnflow.views.explorer.server.limits import Job
