@@ -41,7 +41,7 @@ PROGRAM = textwrap.dedent(
 
     execution.wait = waiting
     try:
-        attnflow.flow(CALL)
+        attnflow.flow(CALL, device="cpu")  # on a GPU it is over before it can be stopped
     except KeyboardInterrupt:
         print("interrupted", process_time(), threading.active_count(), flush=True)
     """

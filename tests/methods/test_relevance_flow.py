@@ -1,5 +1,7 @@
 """Flow on relevance: for minus against, on the graph written out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,7 @@ from attnflow.pipeline.request import Request
 from attnflow.records import LayeredGraph, Relevances, Selection
 from attnflow.records.arrays import to_numpy
 from attnflow.records.layers import DeviceLayers, without_first
-from attnflow.solvers.bounded import SHARE
+from attnflow.solvers.bounded import SHARE, BoundedNetwork
 from attnflow.solvers.execution import Execution
 from attnflow.views.wording.names import is_signed, unit_note
 
@@ -168,11 +170,32 @@ def test_on_another_device_flow_is_bounded_where_the_relevance_is(monkeypatch):
     )
     found = attnflow.explain_answer(prompt, model, **options)
     assert found.statistics["largest_gap"] <= SHARE
+    assert found.warnings == exact.warnings
     assert [again for _, again in kept] == [torch.nn.functional.silu] * model.depth
     assert found.options == exact.options
     for name in ("scores", "part_scores"):
         one, other = getattr(found, name), getattr(exact, name)
         np.testing.assert_allclose(one, other, rtol=0, atol=2e-4 * np.abs(other).max())
+
+
+def test_flow_that_is_known_between_bounds_alone_says_so(monkeypatch):
+    model = attnflow.load_model(talkers.llama())
+    monkeypatch.setattr(relevance_flow, "on_cpu", lambda _: False)
+    monkeypatch.setattr(relevance_flow, "LARGE", 0)
+    solve = BoundedNetwork.solve
+
+    def unsure(*args):
+        found = solve(*args)
+        return replace(found, statistics=found.statistics | {"largest_gap": 0.0123})
+
+    monkeypatch.setattr(BoundedNetwork, "solve", unsure)
+    said = "may be off by up to 1.2 % of the largest flow"
+    for each in ("sentences", "tokens"):
+        found = attnflow.explain_answer(
+            {"a": "the keys", "b": "an old cat"}, model, answer=" is here", each=each
+        )
+        assert sum(said in each for each in found.warnings) == 1
+    assert any(said in each for each in attnflow.explain("the keys are", model).warnings)
 
 
 def test_what_is_left_out_when_read_is_left_out_for_all():

@@ -81,6 +81,23 @@ def test_the_strongest_edges_are_enough_or_more_are_taken(device, monkeypatch):
     assert check(relevance, (0,), sinks, device, share=1e-6) > 0
 
 
+def test_where_edges_are_too_many_the_strongest_are_tried_once(monkeypatch):
+    relevance = amounts(2, 8, 40, heavy=7.0, causal=False)
+    tried = []
+    kept = BoundedNetwork._strongest
+    monkeypatch.setattr(
+        BoundedNetwork, "_strongest", lambda self, count: tried.append(count) or kept(self, count)
+    )
+    monkeypatch.setattr(bounded, "STRONGEST", (20, 200, 2000))
+    sinks = [tuple(range(1, 20)), tuple(range(20, 40))]
+    found = BoundedNetwork(torch.tensor(relevance), (0,), share=1e-7).solve(sinks)
+    exact = temporal.solve(np.maximum(relevance, 0), (0,), sinks).values
+    assert tried == [20]
+    assert found.statistics["largest_gap"] > 1e-7  # which is told, and holds
+    assert (found.values <= exact * (1 + ROUNDING)).all()
+    assert (exact <= found.upper * (1 + ROUNDING)).all()
+
+
 def test_blocks_of_rows_change_nothing(device, monkeypatch):
     relevance = torch.tensor(amounts(3, 6, 50), device=device)
     sinks = [(at,) for at in range(48)]

@@ -53,6 +53,12 @@ def test_close_ones_are_named_and_repeated_ones_numbered():
     )
 
 
+def test_a_token_with_four_fifths_of_the_highest_score_is_named_too():
+    for score, named in ((0.401, "“the:1” and “keys”"), (0.399, "“the:1”")):
+        found = find(made([0, 0.5, score, 0.1, 0.1, 0.01]))
+        assert found.sentence == f"plural; rollout points to {named}."
+
+
 @pytest.mark.parametrize("values", [[0.5, 0.45, 0.45, 0.45, 0.41], [0.5, 0.3, 0.42, 0.42, 0.4]])
 def test_where_scores_are_even_no_token_stands_out(values):
     found = find(made([0, *values], "flow"))

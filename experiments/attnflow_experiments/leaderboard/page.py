@@ -35,6 +35,10 @@ Intervals are 95 %, bootstrapped over texts. In bold the best of a column; † m
 significantly worse (paired differences, corrected for all comparisons with the best by Holm,
 p ≥ 0.05). `blank-out` takes no part: it asks what these metrics ask, one token at a time, and shows
 how far one gets by running the model again.
+
+Of samples drawn from the texts of two boards, sentiment and the next word, 93 to 96 % have an
+interval that holds the mean of all (`python -m attnflow_experiments.coverage FILE`). Tests find a
+difference where there is none in 4 to 6 % of samples of 300 texts, but in up to 10 % of 20.
 """
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from attnflow.records import Array, FlowTrace, LayeredGraph, Pair, Selection
     from attnflow.solvers.execution import Execution
 
+APART = 1.01e-4  # of the largest flow: bounds that are no further apart are as good as exact
+
 
 @dataclass(frozen=True, eq=False)
 class Scores:
@@ -230,3 +232,14 @@ def merge_statistics(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             else:
                 merged[name] = value
     return merged
+
+
+def inexact(statistics: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What a reader must know of flows that are known between two bounds."""
+    gap = max((float(each.get("largest_gap", 0.0)) for each in statistics), default=0.0)
+    if gap <= APART:
+        return ()
+    return (
+        f"scores may be off by up to {100 * gap:.2g} % of the largest flow, since the graph is too "
+        "large to be solved exactly; method='rollout' (--method rollout) has nothing to solve",
+    )

@@ -60,7 +60,7 @@ def score(
         if places:
             network = made(graph, sources, sign, selection.to_layer)
             found = network.solve([others[place] for place in places], execution)
-            # A cut, which is the maximum. Of a network that is proven to a share, mostly so.
+            # A cut, which is the maximum. Where only bounds are known, it mostly is, too.
             values[places] += sign * found.upper
             statistics.append(found.statistics)
     own = to_numpy(arrived(relevance, selection.to_layer))

@@ -13,6 +13,7 @@ from attnflow.errors import InputError, Interrupted, shown
 from attnflow.io.units import Unit
 from attnflow.methods import METHODS
 from attnflow.methods.erasing import DELETE, erase
+from attnflow.methods.method import inexact
 from attnflow.methods.question import no_progress
 from attnflow.models.answers.interface import Answers, answer_positions
 from attnflow.models.answers.pieces import NO_SENTENCES, SENTENCES, WHOLE, check_each, cut_answer
@@ -166,7 +167,7 @@ def make_generation(
     pieces = found.pieces[: len(values[0])]
     tokens, config, model = found.tokens, found.config, found.adapter
     statistics: dict[str, Any] = dict(rows[-1].statistics)
-    warnings = list(found.warnings)
+    warnings = [*found.warnings, *inexact([each.statistics for each in rows])]
     if len(pieces) < len(found.pieces):
         done = f"{len(pieces)} of {len(found.pieces)} {asked.each} of the answer"
         warnings.insert(0, f"interrupted: {done} are explained")

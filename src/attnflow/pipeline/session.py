@@ -14,7 +14,7 @@ from attnflow.edges.logit import LogitParts, take_logit_apart, with_logit
 from attnflow.edges.rule import Maps
 from attnflow.errors import AttnflowError, InputError
 from attnflow.methods import METHODS, Method, Scores, find_edge_method, find_trace
-from attnflow.methods.method import merge_statistics
+from attnflow.methods.method import inexact, merge_statistics
 from attnflow.methods.question import Question, Target, no_progress, resolve_targets
 from attnflow.methods.relevance_flow import check_start, stays_on_device
 from attnflow.models.adapter import Objective
@@ -527,7 +527,8 @@ class Session:
         if tokens.pair is not None:
             read["pair"] = list(tokens.pair)
         model = {**self.adapter.description, "causal": self.causal}
-        warnings = {"warnings": list(self.warnings)} if self.warnings else {}
+        told = [*self.warnings, *inexact([scores.statistics])]
+        warnings = {"warnings": told} if told else {}
         attribution = Attribution(
             **{**parts, "options": parts["options"] | read},
             tokens=tokens.names,

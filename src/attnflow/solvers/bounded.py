@@ -1,4 +1,4 @@
-"""Maximum flow on relevance where the relevance is, proven to a share of the largest flow.
+"""Maximum flow on relevance where the relevance is, between two bounds.
 
 The edges of all layers of a long prompt fit into no memory but the GPU's. Nearly all flows are as
 large as a cut that is known beforehand: everything that can arrive at the sink. What shows it needs
@@ -15,6 +15,7 @@ no search:
 The few sinks for which the two bounds differ are solved by the CPU's exact solver, on the strongest
 edges between other positions, with all that leads from the sources and into the sink. The minimum
 cut that it finds is measured with every edge there is, on the device, which makes the upper bound.
+Mostly bounds are a small share of the largest flow apart then; `largest_gap` says how far they are.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from attnflow.solvers.execution import Execution
 from attnflow.solvers.interface import BoolArray
 from attnflow.solvers.temporal import Flows, Positions, check_set, check_sets
 
-SHARE = 1e-4  # of the largest flow: how far any of them may be from its maximum
+SHARE = 1e-4  # of the largest flow: bounds that are further apart are worth a search
 ROWS = 1 << 11  # of a layer that are worked on at a time, fewer where these are long
 BLOCK = 1 << 26  # entries at most
 FEW = 1 << 4  # sinks for which products with one column after the other are quicker
@@ -265,12 +266,16 @@ class BoundedNetwork:
         upper: FloatArray,
         execution: Execution,
     ) -> None:
-        """Improve bounds that are too far apart."""
+        """Improve bounds that are too far apart.
+
+        Where there are too many edges for all of them, the strongest are tried once: if they are
+        not enough, more are no better, since capacities are much alike.
+        """
         for count in STRONGEST:
             left = self._open(lower, upper)
             if not len(left):
                 return
-            layers, complete = self._strongest(count)
+            layers, there = self._strongest(count)
             network = CpuTemporalNetwork(layers, self._depth, self._one_source(), None, 0.0)
             for some in _chunks(left, SEARCHED):
                 chosen = [sets[each] for each in some]
@@ -283,7 +288,7 @@ class BoundedNetwork:
                 values, sides = network.solve_beside(chosen, demands)
                 lower[some] = np.maximum(lower[some], values)
                 upper[some] = np.minimum(upper[some], self._cuts(sides))
-            if complete:
+            if there <= count or there > STRONGEST[-1]:
                 return
 
     def _one_source(self) -> LongArray:
@@ -291,16 +296,16 @@ class BoundedNetwork:
         found: LongArray = self._sources[:1].cpu().numpy()
         return found
 
-    def _strongest(self, count: int) -> tuple[list[SparseLayer], bool]:
-        """Layers from the top down with about so many edges; whether these are all that matter."""
+    def _strongest(self, count: int) -> tuple[list[SparseLayer], int]:
+        """Layers from the top down with about so many edges, and how many there are, about."""
         inner = range(2, self._depth)  # what leads to the input leads to no other edge
         # Odd, so that a sample of some layers has all of their columns.
         step = self._size**2 * len(inner) // SAMPLE | 1
         sample = [block.flatten()[::step] for layer in inner for _, block in self._inner(layer)]
         drawn = torch.cat(sample) if sample else self._supply.new_zeros(0)
-        most = count // step
+        most, there = count // step, int((drawn > 0).sum())
         threshold = 0.0
-        if most < int((drawn > 0).sum()):
+        if most < there:
             threshold = float(drawn.topk(max(1, most)).values[-1])
         found = []
         source = int(self._sources[0])
@@ -310,7 +315,7 @@ class BoundedNetwork:
                 at = torch.nonzero(block > threshold)
                 parts.append((at[:, 0] + rows.start, at[:, 1], block[at[:, 0], at[:, 1]]))
             found.append(self._sparse(parts, source, self._supply[layer - 1]))
-        return found, threshold == 0.0
+        return found, there * step
 
     def _inner(self, layer: int) -> Iterator[tuple[slice, Tensor]]:
         """Capacities between positions that are no sources."""

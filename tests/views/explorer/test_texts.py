@@ -14,6 +14,7 @@ from attnflow.cli.app import run as program
 from attnflow.views.explorer.listing import Entry, Listing, make_listing
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.texts import render_texts
+from attnflow.views.wording.numbers import percent
 from seen import violations
 from serving import running
 
@@ -49,6 +50,12 @@ def test_rows_are_read_with_their_names(made):
     rows = [(row, name, [one.method for one in all_]) for row, name, all_ in made.explained()]
     methods = ["raw", "rollout", "flow"]
     assert rows == [(at, f"n{at}", methods) for at in (0, 1, 3, 4, 5)]
+
+
+def test_predictions_are_written_as_everywhere(listing, classifier):
+    said = attnflow.explain(TEXTS[0], classifier, edges="attention", method="raw").prediction
+    (entry,) = (each for each in listing.entries if each.row == 0)
+    assert entry.prediction == f"{said.label} {percent(said.probability)}"
 
 
 def test_disagreement_is_its_definition(listing, classifier):

@@ -17,6 +17,7 @@ from attnflow.runs.reading import BadRow, Run
 from attnflow.views.colours import input_positions
 from attnflow.views.wording.labels import label
 from attnflow.views.wording.names import rule_name
+from attnflow.views.wording.numbers import percent
 
 MOST_TEXT = 2000  # characters of a text: longer ones are cut, and can't be opened
 WIDEST = 24  # cells of a token
@@ -103,14 +104,16 @@ def _title(of: Attribution) -> str:
 def _entry(row: int, name: str | None, attributions: Sequence[Attribution]) -> Entry:
     one = attributions[0]
     said = one.prediction
-    percent = "" if said is None or math.isnan(said.probability) else f" {said.probability:.0%}"
+    likely = ""
+    if said is not None and not math.isnan(said.probability):
+        likely = f" {percent(said.probability)}"
     tops = [of.top(1) for of in attributions]
     return Entry(
         row,
         name,
         one.text[:MOST_TEXT],
         len(one.text) <= MOST_TEXT,
-        "" if said is None else f"{said.label}{percent}",
+        "" if said is None else f"{said.label}{likely}",
         disagreement(attributions),
         tuple(label(top[0][0], WIDEST) if top else "" for top in tops),
     )

@@ -22,7 +22,7 @@ from attnflow.views.explorer.document import to_json
 from attnflow.views.explorer.generation import GenerationDocument, Written
 from attnflow.views.explorer.schema import Array, Document, FindingPart, PackedScores, View
 from attnflow.views.wording.labels import distinct_labels
-from attnflow.views.wording.numbers import numbers
+from attnflow.views.wording.numbers import numbers, percent
 
 AnyDocument = Document | GenerationDocument | CitationsDocument
 LONGEST = 40  # cells of a label
@@ -174,7 +174,9 @@ def _section(view: View) -> str:
         f"{_text(each['evidence'])}</li>"
         for each in view["findings"]
     )
-    said = "".join(f"<li>{_text(e['label'])} {e['probability']:.1%}</li>" for e in view["said"])
+    said = "".join(
+        f"<li>{_text(e['label'])} {percent(e['probability'])}</li>" for e in view["said"]
+    )
     notes = [each for each in (view["agreement"], *view["notes"]) if each]
     about = "".join(f"<p>{_text(each)}</p>" for each in notes)
     return (
