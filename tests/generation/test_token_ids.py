@@ -180,7 +180,7 @@ def test_thoughts_are_opened_once(end):
     tokenizer = spellers.build("byte-level")
     network = talkers.llama(vocab_size=len(tokenizer))[0]
     tokenizer.chat_template = TEMPLATE.replace("{% endif %}", end + "{% endif %}")
-    logged = [*CHAT, {"role": "assistant", "content": "Paris", "reasoning": "Is it Rome?"}]
+    logged = [*CHAT, {"role": "assistant", "content": "\n\nParis", "reasoning": "Is it Rome?"}]
     found = attnflow.explain_answer(logged, (network, tokenizer), **FAST)
     assert (found.text + found.answer_text).count("<think>\nIs it Rome?\n</think>\n\nParis") == 1
     assert found.text.count("<think>") + found.answer_text.count("<think>") == 1

@@ -571,7 +571,7 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
 class CiteOptions(WritingOptions, RoleOptions, DeviceOptions, ReadingOptions):
     """The options of `attnflow.cite`."""
 
-    answer: str | Sequence[str] | None = option(
+    answer: str | Sequence[Any] | None = option(
         None,
         "The answer, if the model should not write one.",
         "--answer TEXT",
@@ -609,7 +609,7 @@ class CiteOptions(WritingOptions, RoleOptions, DeviceOptions, ReadingOptions):
 class StepsOptions(WritingOptions, PromptOptions, WorkOptions, ReadingOptions, MethodOptions):
     """The options of `attnflow.steps`."""
 
-    answer: str | None = option(
+    answer: str | Sequence[int] | None = option(
         None,
         "The answer, with its thoughts.",
         "--answer TEXT",

@@ -40,10 +40,10 @@ MARKS = re.compile(MARK.format("([0-9]+)"))
 # What messages and parts are called that are no source.
 INSTRUCTING = frozenset({"system", "developer", "instructions", "instruction", "rules"})
 ASKING = frozenset({"question", "query", "user", "prompt", "task", "request"})
-OPEN, CLOSE = "<think>", "</think>"
-# Where vLLM, OpenRouter and Ollama put the thoughts of a message.
-THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 TOLD = frozenset({"assistant", "model", "tool", "function", "ipython"})  # the other messages
+# Where vLLM, OpenRouter and Ollama put the thoughts of a message, and how models write them.
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+OPEN, CLOSE = "<think>", "</think>"
 
 
 class Piece(NamedTuple):
@@ -350,7 +350,8 @@ def _split_answer(given: Any) -> tuple[Any, Answer]:
     if not content.strip() and (not thoughts or last.get("tool_calls")):
         return given, None
     if thoughts:
-        content = f"{OPEN}\n{thoughts}" + (f"\n{CLOSE}\n\n{content}" if content.strip() else "")
+        said = f"\n{CLOSE}\n\n{content.lstrip()}" if content.strip() else ""
+        content = f"{OPEN}\n{thoughts}{said}"
     return list(given[:-1]), content
 
 
