@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import shutil
+import signal
 
 import pytest
 import transformers as tf
@@ -10,6 +11,8 @@ import transformers as tf
 import tiny
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+# What a shell starts in the background ignores Ctrl-C, and so does what that starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(["torch", "transformers.models.bert", "attnflow.runs.pool"])
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]

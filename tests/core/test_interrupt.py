@@ -26,8 +26,6 @@ PROGRAM = textwrap.dedent(
     import numpy as np
     import attnflow
     from attnflow.solvers import execution
-    # What a shell starts in the background ignores Ctrl-C, and so does what that starts.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     attnflow.flow(np.full((4, 3, 3), 1 / 3))  # compiled before the clock runs
     attention = np.random.default_rng(0).dirichlet(np.full(250, 0.05), size=(12, 250))
     wait = execution.wait
