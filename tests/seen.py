@@ -52,7 +52,7 @@ def found_token(page, at):
 def violations(page):
     """What axe-core finds wrong with the page."""
     if not AXE.exists():
-        pytest.skip("axe-core is missing: run scripts/check-page")
+        pytest.fail("axe-core is missing: run scripts/check-page install")
     faded(page)
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("() => axe.run({ resultTypes: ['violations'] })")

@@ -19,7 +19,7 @@ def model(request):
 def forms(tokenizer):
     padded = tokenizer(TEXT, padding="max_length", max_length=12, return_tensors="pt")
     plain = tokenizer(TEXT)
-    return [plain["input_ids"], plain, tokenizer([TEXT], return_tensors="pt"), padded]
+    return [plain["input_ids"], plain, dict(plain), tokenizer([TEXT], return_tensors="pt"), padded]
 
 
 def test_ids_give_what_their_text_gives(model):

@@ -50,6 +50,9 @@ def answers_are_generations_whatever_the_model() -> None:
     chat = [{"role": "user", "content": "a question"}]
     assert_type(attnflow.explain_answer(chat, "model", answer="an answer"), Generation)
     assert_type(attnflow.explain_answer({"letter": "its text"}, "model"), Generation)
+    assert_type(attnflow.explain_answer([5, 10], "model", answer=[6, 4]), Generation)
+    both = attnflow.explain_answer([[5, 10], [9]], "model", answer=[[6, 4], [7]])
+    assert_type(both, list[Generation])
 
 
 def every_function_has_one_type_of_result() -> None:

@@ -320,7 +320,7 @@ def test_arrows_do_not_run_into_each_other():
             "reads all positions",
         ),
         (["a", "b"], {"answer": ANSWER}, InputError, "takes one prompt; there are 2"),
-        (PROMPT, {"answer": [ANSWER]}, InputError, "must be a text that is not empty"),
+        (PROMPT, {"answer": [ANSWER, ANSWER]}, InputError, "2 answers and 1 texts"),
         (PROMPT, {"answer": ANSWER, "batch_size": 0}, InputError, "batch_size=0"),
     ],
 )

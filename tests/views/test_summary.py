@@ -29,6 +29,7 @@ from attnflow.views.wording.verdicts import (
     REASON,
     SLIGHT,
     UNLIKELY,
+    Experiment,
 )
 
 SENTIMENT = [
@@ -259,6 +260,26 @@ def checked(of, changes, label="plural", contrast=""):
     """What blanking would say: a change and a label for each token."""
     removals = tuple(None if c is None else Removal(*c) for c in changes)
     return BlankingCheck(of, label, 0.9, label, removals, contrast)
+
+
+@pytest.mark.parametrize(
+    ("probability", "changes", "kind"),
+    [
+        (0.099, (-0.08, 0.0), "unlikely"),
+        (0.101, (-0.08, 0.0), "because"),
+        (0.9, (-0.40, -0.33, -0.33, -0.33), "many"),  # within four fifths of the largest fall
+        (0.9, (-0.40, -0.33, -0.33, -0.31), "because"),
+        (0.9, (-0.051, 0.0), "because"),
+        (0.9, (-0.049, 0.0), "little"),
+        (0.9, (-0.011, 0.0), "little"),
+        (0.9, (-0.009, 0.0), "none"),
+    ],
+)
+def test_where_the_verdict_changes(probability, changes, kind):
+    removals = tuple(Removal(each, "plural") for each in changes)
+    check = BlankingCheck(None, "plural", probability, "plural", removals)
+    experiment = Experiment(check, range(len(changes)), "abcd".__getitem__)
+    assert experiment.decide(()).kind == kind
 
 
 @pytest.mark.parametrize(

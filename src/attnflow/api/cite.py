@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 
 from attnflow.api.explain import as_far_as_done, listed
-from attnflow.io.inputs import one_each
 from attnflow.io.progress import progress_bar
 from attnflow.options.option import takes
 from attnflow.options.tables import CiteOptions
@@ -25,7 +24,7 @@ class Cites(Protocol[P]):
     """How `cite` is called: one prompt gives one record of citations, many give a list."""
 
     @overload
-    def __call__(
+    def __call__(  # type: ignore[overload-overlap] # ids are iterable, too
         self, prompt: Conversation, model: Source = None, *args: P.args, **options: P.kwargs
     ) -> Citations: ...
 
@@ -61,13 +60,13 @@ def cite(prompt: Any, model: Source = None, *, options: CiteOptions) -> Citation
         >>> print(found.markdown)  # doctest: +SKIP
     """
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import make_prompt, written_elsewhere
+    from attnflow.models.answers.prompts import answers_given, make_prompt, written_elsewhere
     from attnflow.models.loading import load_model
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.citing import CitingConfig, cite
 
     items, single = listed(prompt)
-    texts: Sequence[str | None] = one_each("answer", options.answer, len(items))
+    texts = answers_given(options.answer, len(items))
     if options.answer is None and options.generate is None:
         items, texts = written_elsewhere(items)
     length = LENGTH if options.generate is None else options.generate

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 import numpy.typing as npt
 
 from attnflow.errors import InputError, Interrupted
-from attnflow.io.inputs import as_inputs, one_each
+from attnflow.io.inputs import as_inputs
 from attnflow.io.progress import progress_bar
 from attnflow.options.option import takes
 from attnflow.options.tables import AnswerOptions, ExplainOptions
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     Alone = str | tuple[str, str] | PathLike[str] | Image | npt.NDArray[Any]
     # The same, or what a tokenizer returned, or an image with a text.
     One = Alone | BatchEncoding | Mapping[str, Any]
-    # A text, named parts of one, or the messages of a chat.
-    Conversation = str | Mapping[str, str] | Sequence[Mapping[str, Any]]
+    Ids = list[int] | BatchEncoding | npt.NDArray[Any]
+    # A text, named parts of one, the messages of a chat, or token ids.
+    Conversation = str | Mapping[str, str] | Sequence[Mapping[str, Any]] | Ids
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class ExplainAnswer(Protocol[P]):
     """How `explain_answer` is called: one prompt gives one generation, many give a list."""
 
     @overload
-    def __call__(
+    def __call__(  # type: ignore[overload-overlap] # ids are iterable, too
         self, prompt: Conversation, model: Source = None, *args: P.args, **options: P.kwargs
     ) -> Generation: ...
 
@@ -134,8 +135,8 @@ def explain_answer(
     `attnflow.errors.Interrupted`, which has what was finished.
 
     Args:
-        prompt: A text, a dict of named parts, which are joined by blank lines, or the messages of a
-            chat, each with its ``"role"`` and ``"content"``; or many of them.
+        prompt: A text, a dict of named parts, which are joined by blank lines, the messages of a
+            chat, each with its ``"role"`` and ``"content"``, or token ids; or many of them.
         model: A causal language model or an encoder–decoder, as for `attnflow.explain`.
 
     Examples:
@@ -163,13 +164,13 @@ def answer_each(
 ) -> Iterator[Generation]:
     """One result per prompt and method; each is what it would be alone."""
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import make_prompt, written_elsewhere
+    from attnflow.models.answers.prompts import answers_given, make_prompt, written_elsewhere
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.generation import AnswerConfig, explain_by_each
 
     length = LENGTH if options.generate in (None, True) else options.generate
     sampling = {} if options.sampling is None else options.sampling
-    texts = list(one_each("answer", options.answer, len(prompts)))
+    texts = answers_given(options.answer, len(prompts))
     if options.generate is None and options.answer is None:
         prompts, texts = written_elsewhere(prompts)
     asked = [
@@ -217,11 +218,12 @@ def listed(given: Any) -> tuple[list[Any], bool]:
 def _refuse_prompts(items: Sequence[Any], adapter: ModelAdapter, answer: Any) -> None:
     """Refuse what only `explain_answer` explains, before any work."""
     from attnflow.models.answers.prompts import is_chat
+    from attnflow.models.text.tokens import is_encoded
 
     what = ""
     if any(map(is_chat, items)):
         what = "the messages of a chat are a prompt"
-    elif any(isinstance(item, dict) for item in items) and adapter.writes:
+    elif any(isinstance(item, dict) and not is_encoded(item) for item in items) and adapter.writes:
         what = "named parts make a prompt"
     elif answer is not None and adapter.writes and adapter.reads_text and not adapter.has_source:
         what = f"answer= is for encoder–decoders, and {adapter.name} is not one"

@@ -39,7 +39,7 @@ def steps(text: Any, model: Source = None, *, options: StepsOptions) -> Reasonin
     """
     request = Request.of(options, progress=False, answer=None)
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import make_prompt, written_elsewhere
+    from attnflow.models.answers.prompts import answers_given, make_prompt, written_elsewhere
     from attnflow.models.loading import load_model
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.steps import StepsConfig, trace_steps
@@ -48,7 +48,7 @@ def steps(text: Any, model: Source = None, *, options: StepsOptions) -> Reasonin
     if not single:
         msg = f"steps takes one prompt; there are {len(items)}: call it once for each"
         raise InputError(msg)
-    answer = options.answer
+    (answer,) = answers_given(options.answer, 1)
     if answer is None and options.generate is None:
         items, (answer,) = written_elsewhere(items)
     adapter = load_model(model, device=options.device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from os import PathLike
 from typing import Any
@@ -31,7 +31,7 @@ def as_list(given: Any) -> tuple[list[Any], bool]:
 
 def as_inputs(given: Any) -> tuple[list[Any], bool]:
     """The same of what a model reads: a list of integers is one input, the ids of its tokens."""
-    ids = isinstance(given, list) and given and all(type(each) is int for each in given)
+    ids = isinstance(given, list | tuple) and given and all(type(each) is int for each in given)
     return ([given], True) if ids else as_list(given)
 
 
@@ -79,16 +79,18 @@ def _scalar(given: Any) -> Any:
     return given.item() if alone and str(getattr(given, "device", "cpu")) != "meta" else given
 
 
-def one_each(name: str, value: Any, count: int) -> Sequence[Any]:
+def one_each(
+    name: str, value: Any, count: int, check: Callable[[str, Any], Any] = check_choice
+) -> Sequence[Any]:
     """One value per input: the same for all, or a list; ``name`` is that of the argument."""
     value = _scalar(value)
     if value is None or isinstance(value, str | Integral):
-        return [check_choice(name, value)] * count
+        return [check(name, value)] * count
     values = list(value) if isinstance(value, tuple) else as_list(value)[0]
     if len(values) != count:
         msg = f"there are {len(values)} {name}s and {count} texts; give one, or one per text"
         raise InputError(msg)
-    return [check_choice(name, each) for each in values]
+    return [check(name, each) for each in values]
 
 
 def several(name: str, given: str | Sequence[str]) -> tuple[str, ...]:

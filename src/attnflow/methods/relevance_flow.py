@@ -55,13 +55,14 @@ def score(
     places = [place for place, group in enumerate(others) if group]
     values = np.zeros(len(asked))
     statistics = []
-    made = _bounded if stays_on_device(graph) else _network
+    bounded = stays_on_device(graph)
+    made = _bounded if bounded else _network
     for sign in (FOR, AGAINST):
         if places:
             network = made(graph, sources, sign, selection.to_layer)
             found = network.solve([others[place] for place in places], execution)
-            # A cut, which is the maximum. Where only bounds are known, it mostly is, too.
-            values[places] += sign * found.upper
+            # Of two bounds the upper one, a cut, is mostly the maximum.
+            values[places] += sign * (found.upper if bounded else found.values)
             statistics.append(found.statistics)
     own = to_numpy(arrived(relevance, selection.to_layer))
     for place, group in enumerate(asked):

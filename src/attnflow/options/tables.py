@@ -513,12 +513,12 @@ class WritingOptions:
 class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
     """The options of `attnflow.explain_answer`."""
 
-    answer: str | Sequence[str] | None = option(
+    answer: str | Sequence[Any] | None = option(
         None,
         "The answer to explain. For encoder–decoders without --generate, the token after it is "
         "explained.",
         "--answer TEXT",
-        more="A list gives one for each prompt; ``None`` is what the model writes.",
+        more="A list gives one for each prompt; a list of integers is one answer's token ids.",
         panel=INPUT,
         shows="the model's own answer",
     )
@@ -571,7 +571,7 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
 class CiteOptions(WritingOptions, RoleOptions, DeviceOptions, ReadingOptions):
     """The options of `attnflow.cite`."""
 
-    answer: str | Sequence[str] | None = option(
+    answer: str | Sequence[Any] | None = option(
         None,
         "The answer, if the model should not write one.",
         "--answer TEXT",
@@ -609,7 +609,7 @@ class CiteOptions(WritingOptions, RoleOptions, DeviceOptions, ReadingOptions):
 class StepsOptions(WritingOptions, PromptOptions, WorkOptions, ReadingOptions, MethodOptions):
     """The options of `attnflow.steps`."""
 
-    answer: str | None = option(
+    answer: str | Sequence[int] | None = option(
         None,
         "The answer, with its thoughts.",
         "--answer TEXT",

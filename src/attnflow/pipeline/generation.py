@@ -17,7 +17,7 @@ from attnflow.methods.method import inexact
 from attnflow.methods.question import no_progress
 from attnflow.models.answers.interface import Answers, answer_positions
 from attnflow.models.answers.pieces import NO_SENTENCES, SENTENCES, WHOLE, check_each, cut_answer
-from attnflow.models.answers.prompts import Prompt
+from attnflow.models.answers.prompts import Prompt, without_open
 from attnflow.models.text.answers import shared_start
 from attnflow.models.text.edits import answer_notices
 from attnflow.models.text.writing import Writing
@@ -433,7 +433,7 @@ def write_behind(
 
 def _behind(prompt: Prompt, answers: Answers, writing: Writing) -> Writing:
     """What is written, with the blanks that a chat template puts before a given answer."""
-    text = writing.text
-    if text is None or text[0].isspace() or answers.model.has_source:
+    if not isinstance(writing.text, str) or answers.model.has_source:
         return writing
-    return replace(writing, text=prompt.blanks + text)
+    text = without_open(writing.text, prompt.text)
+    return replace(writing, text=text if text[:1].isspace() else prompt.blanks + text)

@@ -82,7 +82,7 @@ def trace_steps(
         raise ModelError(msg)
     check_model(answers.model, config)
     tokens, parts = read_parts(answers, prompt, config)
-    if asked.writing.text is not None:  # before any work
+    if isinstance(asked.writing.text, str):  # before any work
         split_thoughts(asked.writing.text, asked.by, asked.conclusion)
     whole = write_behind(tokens, prompt, answers, config, asked.writing)
     steps = cut_steps(whole, parts, asked)

@@ -76,8 +76,17 @@ class Answers(Protocol):
     def keeps_rows(self) -> bool:
         """Whether `run` can keep the rows alone at which tokens were predicted (``queries``)."""
 
-    def read(self, text: str, *, truncate: bool = False, special: bool = True) -> Tokens:
-        """A prompt as tokens; without ``special``, the text has its special tokens already."""
+    def read(
+        self,
+        given: str | Sequence[int],
+        *,
+        truncate: bool | None = False,
+        special: bool = True,
+    ) -> Tokens:
+        """A prompt, a text or token ids, as tokens.
+
+        Without ``special``, the text has its special tokens already.
+        """
 
     def write(self, prompt: Tokens, writing: Writing) -> Tokens:
         """Prompt and answer."""

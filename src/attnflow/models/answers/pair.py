@@ -42,9 +42,15 @@ class PairAnswers:
         """The model's tokenizer."""
         return self.model.tokenizer
 
-    def read(self, text: str, *, truncate: bool = False, special: bool = True) -> Tokens:
+    def read(
+        self,
+        given: str | Sequence[int],
+        *,
+        truncate: bool | None = False,
+        special: bool = True,
+    ) -> Tokens:
         """The source."""
-        return self.model.read_source(text, truncate=truncate, special=special)
+        return self.model.read_source(given, truncate=truncate, special=special)
 
     def write(self, prompt: Tokens, writing: Writing) -> Tokens:
         """The source with the answer that the model writes, or with a text."""

@@ -10,9 +10,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnflow.errors import InputError, ModelError, shown
-from attnflow.io.inputs import check_unicode
+from attnflow.io.inputs import check_choice, check_unicode, one_each
 from attnflow.io.units import Unit, split_units
 from attnflow.models.text.answers import shared_start
+from attnflow.models.text.encoded import as_numbers, read_encoded
+from attnflow.models.text.tokens import is_encoded
 from attnflow.records.parts import (
     GIVEN,
     INSTRUCTIONS,
@@ -39,6 +41,9 @@ MARKS = re.compile(MARK.format("([0-9]+)"))
 INSTRUCTING = frozenset({"system", "developer", "instructions", "instruction", "rules"})
 ASKING = frozenset({"question", "query", "user", "prompt", "task", "request"})
 TOLD = frozenset({"assistant", "model", "tool", "function", "ipython"})  # the other messages
+# Where vLLM, OpenRouter and Ollama put the thoughts of a message, and how models write them.
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+OPEN, CLOSE = "<think>", "</think>"
 
 
 class Piece(NamedTuple):
@@ -291,12 +296,14 @@ class Prompt:
         pieces: The named parts of it; a later one takes its text from an earlier one.
         special: Whether the tokenizer puts special tokens around it: a template has them already.
         blanks: What a chat template puts before an answer.
+        ids: The tokens, where they are given; the text is theirs.
     """
 
     text: str
     pieces: tuple[Piece, ...] = ()
     special: bool = True
     blanks: str = ""
+    ids: tuple[int, ...] | None = None
 
 
 def is_chat(given: Any) -> bool:
@@ -309,18 +316,63 @@ def is_chat(given: Any) -> bool:
     )
 
 
-def written_elsewhere(prompts: Sequence[Any]) -> tuple[list[Any], list[str | None]]:
+Answer = str | tuple[int, ...] | None  # a text or token ids; None is what the model writes
+
+
+def answers_given(given: Any, count: int) -> list[Answer]:
+    """The answer to each prompt; token ids are one answer, as a text is."""
+    if _is_ids(given):
+        return [_answer("answer", given)] * count
+    return list(one_each("answer", given, count, _answer))
+
+
+def _answer(name: str, given: Any) -> Any:
+    return tuple(as_numbers(name, given)) if _is_ids(given) else check_choice(name, given)
+
+
+def _is_ids(given: Any) -> bool:
+    return is_encoded(given) and not isinstance(given, Mapping)
+
+
+def written_elsewhere(prompts: Sequence[Any]) -> tuple[list[Any], list[Answer]]:
     """Prompts and their answers: a chat that ends with one has its answer already."""
     pairs = [_split_answer(each) for each in prompts]
     return [prompt for prompt, _ in pairs], [text for _, text in pairs]
 
 
-def _split_answer(given: Any) -> tuple[Any, str | None]:
+def _split_answer(given: Any) -> tuple[Any, Answer]:
     """A chat without the assistant's last message, and that, which is its answer."""
     if not is_chat(given) or len(given) < 2 or given[-1]["role"] not in ("assistant", "model"):
         return given, None
-    content = _as_text(len(given), given[-1])["content"]
-    return (list(given[:-1]), content) if content.strip() else (given, None)
+    thoughts = _thoughts(len(given), given[-1])
+    last = {**given[-1], "content": given[-1].get("content") or ""} if thoughts else given[-1]
+    content = _as_text(len(given), last)["content"]
+    if not content.strip() and (not thoughts or last.get("tool_calls")):
+        return given, None
+    if thoughts:
+        said = f"\n{CLOSE}\n\n{content.lstrip()}" if content.strip() else ""
+        content = f"{OPEN}\n{thoughts}{said}"
+    return list(given[:-1]), content
+
+
+def _thoughts(number: int, message: Message) -> str:
+    """The thoughts of a message, which servers take out of its content."""
+    for name in THOUGHTS:
+        if given := message.get(name):
+            if not isinstance(given, str):
+                msg = f"message {number} has {name} {shown(given)}; give a text"
+                raise InputError(msg)
+            if given.strip():
+                return given.strip()
+    return ""
+
+
+def without_open(text: str, prompt: str) -> str:
+    """An answer without the mark that opens its thoughts, where its prompt ends in this mark."""
+    if not (prompt.rstrip().endswith(OPEN) and text.startswith(OPEN)):
+        return text
+    text = text.removeprefix(OPEN)
+    return text.lstrip("\n") if prompt.endswith("\n") else text
 
 
 def make_prompt(
@@ -331,7 +383,7 @@ def make_prompt(
     units: Unit | str | None = None,
     roles: Mapping[str, Any] | None = None,
 ) -> Prompt:
-    """One prompt in any of its forms: a text, a dict of named parts, or the messages of a chat.
+    """One prompt in any of its forms: a text, named parts, the messages of a chat, or token ids.
 
     With ``units``, each part is cut into its sentences or paragraphs. ``roles`` are those of parts
     whose names do not say what they are.
@@ -345,17 +397,18 @@ def _with_parts(given: Any, tokenizer: Any, model: str, parts: Parts | None) -> 
         text, pieces = write_chat(given, tokenizer, model, taken=(REST, ANSWER))
         blanks = blanks_before_answer(given, tokenizer, text)
         prompt = Prompt(text, pieces, special=False, blanks=blanks)
-    elif isinstance(given, Mapping):
-        prompt = _joined(given)
-    elif isinstance(given, str):
-        text = check_unicode("text", given)
+    elif isinstance(given, str) or is_encoded(given):
+        prompt = _read_ids(given, tokenizer) if is_encoded(given) else Prompt(given)
+        text = check_unicode("text", prompt.text)
         # What is in no part is the question.
         name = REMAINDER if parts and WHOLE in parts else WHOLE
-        prompt = Prompt(text, (_whole(text, name),) if parts else ())
+        prompt = replace(prompt, pieces=(_whole(text, name),) if parts else ())
+    elif isinstance(given, Mapping):
+        prompt = _joined(given)
     else:
         msg = (
-            f"prompt={shown(given)} must be a text, a dict of named parts, or the messages of a "
-            "chat, each with its role and content"
+            f"prompt={shown(given)} must be a text, a dict of named parts, the messages of a chat, "
+            "each with its role and content, or a list of token ids"
         )
         raise InputError(msg)
     if parts is None:
@@ -374,6 +427,12 @@ def _with_parts(given: Any, tokenizer: Any, model: str, parts: Parts | None) -> 
         msg = f"parts hold {sorted(taken)}, which the prompt has already; choose other names"
         raise InputError(msg)
     return replace(prompt, pieces=prompt.pieces + found)
+
+
+def _read_ids(given: Any, tokenizer: Any) -> Prompt:
+    size = max(tokenizer.get_vocab().values()) + 1
+    read = read_encoded(tokenizer, given, None, size, truncate=None)
+    return Prompt(read.text, special=False, ids=tuple(read.inputs["input_ids"]))
 
 
 def _with_roles(prompt: Prompt, roles: Mapping[str, Any] | None) -> Prompt:
@@ -437,7 +496,10 @@ def read_prompt(
     A token in two parts belongs to the one that has more of it. What a tokenizer puts
     around a text (such as BOS) is in none of them, and stays where they are deleted.
     """
-    tokens = answers.read(prompt.text, truncate=truncate, special=prompt.special)
+    if prompt.ids is None:
+        tokens = answers.read(prompt.text, truncate=truncate, special=prompt.special)
+    else:
+        tokens = answers.read(prompt.ids, truncate=None, special=False)
     if tokens.spans is None and not prompt.pieces:
         return tokens, (Part(WHOLE, tuple(range(len(tokens))), QUESTION),)
     if tokens.spans is None:

@@ -25,8 +25,9 @@ from attnflow.models.capture.blocks import make_readout
 from attnflow.models.capture.towards import add_edges
 from attnflow.models.checks.deciding import refuse_looking_ahead
 from attnflow.models.checks.mixing import mixing_warnings
-from attnflow.models.sizes import limit
+from attnflow.models.sizes import limit, vocabulary_of
 from attnflow.models.text.answers import join_answer, join_text, read_tokens, with_space_notice
+from attnflow.models.text.encoded import check_ids, read_encoded
 from attnflow.models.text.model import TextModel
 from attnflow.models.text.tokens import check_text, tokenize
 from attnflow.models.text.writing import Writing, cut_at, end_tokens, without_ends
@@ -52,14 +53,24 @@ class TextAnswers:
         """The model's tokenizer."""
         return self.model.tokenizer
 
-    def read(self, text: str, *, truncate: bool = False, special: bool = True) -> Tokens:
+    def read(
+        self,
+        given: str | Sequence[int],
+        *,
+        truncate: bool | None = False,
+        special: bool = True,
+    ) -> Tokens:
         """A prompt as tokens."""
-        model = self.model
-        check_text(model.name, text)
-        most = limit(model.network, model.tokenizer)
-        read = tokenize(model.tokenizer, text, most, truncate=truncate, special=special)
+        model, tokenizer = self.model, self.model.tokenizer
+        most = limit(model.network, tokenizer)
+        if isinstance(given, str):
+            check_text(model.name, given)
+            read = tokenize(tokenizer, given, most, truncate=bool(truncate), special=special)
+        else:
+            size = vocabulary_of(model.network)
+            read = read_encoded(tokenizer, given, most, size, truncate=truncate)
         if special:  # what a chat template ends in is its author's choice
-            read = with_space_notice(model.tokenizer, read)
+            read = with_space_notice(tokenizer, read)
         return replace(read, segments=(PROMPT,) * len(read))
 
     def write(self, prompt: Tokens, writing: Writing) -> Tokens:
@@ -70,8 +81,13 @@ class TextAnswers:
         stopped: int | None = None
         said: Tensor | None = None
         notices: tuple[str, ...] = ()
+        ends = end_tokens(tokenizer, model.network.generation_config) | writing.ends
         if writing.text is not None:
-            ids, notices = join_text(tokenizer, prompt.text, writing.text)
+            if isinstance(writing.text, str):
+                ids, notices = join_text(tokenizer, prompt.text, writing.text)
+            else:
+                check_ids(writing.text, vocabulary_of(model.network))
+                ids = without_ends(writing.text, ends, model.name)  # as those written here are
             room = room if most is None else most - len(prompt)
             if most is not None and len(ids) > room:
                 msg = (
@@ -92,8 +108,6 @@ class TextAnswers:
             given = {**inputs, **options}
             made, said = network.generate_with_logits(model.network, given, room, MOST_SAID)
             made = made[len(prompt) :]
-            generation = model.network.generation_config
-            ends = end_tokens(tokenizer, generation) | writing.ends
             ids, stopped = without_ends(made, ends, model.name), cut_at(made, ends, room)
         answer = read_tokens(tokenizer, ids, before=prompt.inputs["input_ids"])
         if not ids:

@@ -130,7 +130,9 @@ class Seq2SeqModel(ModelAdapter):
         most = limit(self.network, self.tokenizer)
         return self.join(source, self._answer(source, answer, most, truncate=truncate))
 
-    def read_source(self, item: Any, *, truncate: bool = False, special: bool = True) -> Tokens:
+    def read_source(
+        self, item: Any, *, truncate: bool | None = False, special: bool = True
+    ) -> Tokens:
         """The source; without ``special``, the text has its special tokens already."""
         most = limit(self.network, self.tokenizer)
         if is_encoded(item):
@@ -139,7 +141,8 @@ class Seq2SeqModel(ModelAdapter):
             check_text(self.name, source.text if source.segments is None else ("", ""))
         else:
             check_text(self.name, item)
-            source = tokenize(self.tokenizer, item, most, truncate=truncate, special=special)
+            cut = bool(truncate)
+            source = tokenize(self.tokenizer, item, most, truncate=cut, special=special)
         return replace(source, segments=("source",) * len(source))
 
     def write_target(self, source: Tokens, writing: Writing) -> Tokens:
@@ -164,9 +167,7 @@ class Seq2SeqModel(ModelAdapter):
         """What of its generation configuration counts where it writes."""
         return (FORCED,)
 
-    def _answer(
-        self, source: Tokens, answer: str | None, most: int | None, *, truncate: bool
-    ) -> Tokens:
+    def _answer(self, source: Tokens, answer: Any, most: int | None, *, truncate: bool) -> Tokens:
         """The answer's tokens with the one that starts it: those given, or the model's own."""
         if answer is None:
             written = self._own_answer(self.generate(source, ANSWER))

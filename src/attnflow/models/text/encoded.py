@@ -25,22 +25,21 @@ ABOUT = ("special_tokens_mask", "offset_mapping", "length", "overflow_to_sample_
 
 
 def read_encoded(
-    tokenizer: Any, item: Any, limit: int | None, vocabulary: int, *, truncate: bool
+    tokenizer: Any, item: Any, limit: int | None, vocabulary: int, *, truncate: bool | None
 ) -> Tokens:
     """Token ids as tokens; beyond the limit an error, or truncated if requested.
 
-    ``vocabulary`` is the number of tokens that the model knows.
+    ``vocabulary`` is the number of tokens that the model knows. With ``truncate=None`` nobody may
+    request it.
     """
     inputs, sides = _inputs(tokenizer, item)
     ids = inputs[IDS]
-    for number in ids:
-        if not 0 <= number < vocabulary:
-            msg = f"token id {number} does not exist; allowed: 0 to {vocabulary - 1}"
-            raise InputError(msg)
+    check_ids(ids, vocabulary)
     length = len(ids)
     if limit and length > limit:
         if not truncate or sides is not None:
-            how = "" if sides is not None else ", or explain part with truncate=True (--truncate)"
+            fixed = truncate is None or sides is not None
+            how = "" if fixed else ", or explain part with truncate=True (--truncate)"
             msg = (
                 f"there are {length} token ids, special ones included; this model takes at most "
                 f"{limit}. Give fewer{how}"
@@ -58,6 +57,14 @@ def read_encoded(
     return replace(found, inputs={**ones, **found.inputs, **inputs})
 
 
+def check_ids(ids: Sequence[int], vocabulary: int) -> None:
+    """Refuse token ids that a vocabulary of this size does not have."""
+    for number in ids:
+        if not 0 <= number < vocabulary:
+            msg = f"token id {number} does not exist; allowed: 0 to {vocabulary - 1}"
+            raise InputError(msg)
+
+
 def _inputs(tokenizer: Any, item: Any) -> tuple[dict[str, list[int]], Sides | None]:
     """What the model is called with, checked and without padding; and the sides of a pair."""
     given = item if isinstance(item, Mapping) else {IDS: item}
@@ -65,7 +72,7 @@ def _inputs(tokenizer: Any, item: Any) -> tuple[dict[str, list[int]], Sides | No
         if name not in (*tokenizer.model_input_names, IDS, MASK, *ABOUT):
             msg = f"the encoding has {shown(name)}, which its tokenizer does not make; leave it out"
             raise InputError(msg)
-    found = {name: _numbers(name, each) for name, each in given.items() if name not in ABOUT}
+    found = {name: as_numbers(name, each) for name, each in given.items() if name not in ABOUT}
     size = len(found[IDS])
     for name, values in found.items():
         if len(values) != size:
@@ -90,7 +97,8 @@ def _unpadded(mask: Sequence[int]) -> slice:
     return slice(first, end)
 
 
-def _numbers(name: str, values: Any) -> list[int]:
+def as_numbers(name: str, values: Any) -> list[int]:
+    """Integers of any library as a list."""
     plain = values.tolist() if hasattr(values, "tolist") else values
     if isinstance(plain, list | tuple) and plain and isinstance(plain[0], list | tuple):
         if len(plain) > 1:
@@ -144,10 +152,11 @@ def _read(tokenizer: Any, ids: Sequence[int], sides: Sides | None) -> Tokens:
             return found
         segments = tuple(SEGMENTS[side] for side in sides)
         return replace(read_tokens(tokenizer, ids), segments=segments)
-    for special in (True, False):
-        found = tokenize(tokenizer, text, None, truncate=False, special=special)
+    # What a chat template made begins with special tokens, too, and they are part of its text.
+    for special, whole in ((True, text), (False, decode(tokenizer, ids))):
+        found = tokenize(tokenizer, whole, None, truncate=False, special=special)
         if found.inputs[IDS] == list(ids):
-            return found if special else _noticed(tokenizer, text, found)
+            return found if special else _noticed(tokenizer, whole, found)
     found = read_tokens(tokenizer, ids)
     return replace(found, notices=unknown_notice(tokenizer, ids, found.text, found.spans))
 

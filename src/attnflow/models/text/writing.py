@@ -48,7 +48,7 @@ class Writing:
 
     Attributes:
         length: The most tokens that the model writes.
-        text: The answer, where it is given instead.
+        text: The answer, where it is given instead: as a text, or as token ids.
         sampling: How tokens are sampled (``temperature``, ``top_k``, ``top_p``, ``min_p``,
             ``typical_p``), or else their scores changed (``repetition_penalty``, …). Without any
             of the former the most likely token is written.
@@ -59,7 +59,7 @@ class Writing:
     """
 
     length: int = 40
-    text: str | None = None
+    text: str | tuple[int, ...] | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
     stream: Stream | None = None
@@ -69,7 +69,8 @@ class Writing:
         if not is_integer(self.length) or self.length < 1:
             msg = f"generate={shown(self.length)} must be a number of tokens, 1 or more"
             raise InputError(msg)
-        if self.text is not None and not (isinstance(self.text, str) and self.text.strip()):
+        filled = self.text.strip() if isinstance(self.text, str) else isinstance(self.text, tuple)
+        if self.text is not None and not filled:
             msg = f"answer={shown(self.text)} must be a text that is not empty"
             raise InputError(msg)
         _check_sampling(self.sampling)
