@@ -157,6 +157,7 @@ def make_view(
     # A server adds the scores that the document lacks.
     with_heads = offered if extent.all_methods else methods
     by_head = [shown for shown in with_heads if not one_row[shown] and can_show_heads(*shown)]
+    within = [shown for shown in by_head if _heads_within(*shown, extent)]
     found = find_all(session, methods, extent.blanks)
     extents = {shown: _extent(shown, one_row[shown], layers, queries) for shown in methods}
     scores = {
@@ -192,16 +193,8 @@ def make_view(
         "said_at": None if session.prediction is None else session.prediction.position,
         "replacement": blanking.filler,
         "scores": [_packed(*shown, *extents[shown], scores[shown], check) for shown in methods],
-        "head_methods": [
-            shown_id(*shown)
-            for shown in by_head
-            if extent.all_methods or _heads_within(*shown, extent)
-        ],
-        "head_scores": [
-            heads_of(*shown, layers, query, check)
-            for shown in by_head
-            if _heads_within(*shown, extent)
-        ],
+        "head_methods": [shown_id(*shown) for shown in (by_head if extent.all_methods else within)],
+        "head_scores": [heads_of(*shown, layers, query, check) for shown in within],
         "edges": strongest_edges(layered),
         "amounts": None if layered is session else carrying_edges(session),
         "sources": _sources(session),
@@ -264,8 +257,9 @@ def _in_order(session: Session) -> list[Shown]:
     Those that read edges which every layer has; amounts have what was asked for.
     """
     asked = [Shown(session, name) for name in dict.fromkeys(_asked(session))]
+    beside = session.beside
     others = [
-        Shown(session.beside if member.reads_edges else session, member.name)
+        Shown(beside if member.reads_edges else session, member.name)
         for member in METHODS.members()
     ]
     return list(dict.fromkeys([asked[0], *others, *asked]))
@@ -591,14 +585,14 @@ def _attribution(
     values: FloatArray,
 ) -> Attribution:
     """Scores of these layers and positions, explaining the session's where it is one of them."""
-    rising = tuple(sorted(set(layers)))
+    rising, own = tuple(sorted(set(layers))), session.query
     return session.make_attribution(
         Scores(values[[layers.index(layer) for layer in rising]]),
         None,
         layers=rising,
         queries=tuple(queries),
         layer=rising[-1],
-        query=session.query if session.query in queries else queries[0],
+        query=own if own in queries else queries[0],
         method=method,
         options=session.describe(method),
     )

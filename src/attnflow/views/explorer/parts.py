@@ -22,7 +22,7 @@ from attnflow.views.explorer.schema import (
 )
 from attnflow.views.wording.findings import Finding
 from attnflow.views.wording.labels import UNKNOWN, printable
-from attnflow.views.wording.names import method_info, rule_title, title_on, unit_note
+from attnflow.views.wording.names import method_info, rule_title, titled, unit_note
 from attnflow.views.wording.numbers import as_sentence
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def describe_method(name: str, *, edges: str, ratio: bool) -> MethodDescription:
         "method": name,
         "edges": edges if reads else "",
         "unit": "logits" if unit_note(name, {"edges": edges}).startswith(IN_LOGITS) else "",
-        "title": title_on(name, edges),
+        "title": titled(info, name, edges),
         "label": info.label,
         "summary": info.summary,
         "first": info.shown_by_default,

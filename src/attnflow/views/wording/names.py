@@ -236,7 +236,11 @@ def title_on(method: str, edges: str) -> str:
     >>> title_on("flow", "relevance")
     'Relevance flow'
     """
-    info = method_info(method, edges)
+    return titled(method_info(method, edges), method, edges)
+
+
+def titled(info: MethodInfo, method: str, edges: str) -> str:
+    """The same, where what views know of the method is at hand."""
     if edges == "attention" or info.name != method:
         return info.title
     named = info.title.replace("Raw attention", "Raw edges").removeprefix("Attention ")
