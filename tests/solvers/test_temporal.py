@@ -125,7 +125,7 @@ def test_a_flow_in_full_is_a_flow_and_its_cut_separates(case):
     capacities, sources, sinks, stations = case
     depth, size, _ = capacities.shape
     for limits in (None, stations):
-        found = temporal.solve_one(capacities, sources, sinks, limits, most_routes=10_000)
+        found = temporal.solve_one(capacities, sources, sinks, limits)
         value = found.value
         flow = found.edges.dense(depth, size)
         assert (found.edges.amounts > 0).all()
@@ -157,8 +157,11 @@ def test_routes_add_up_to_the_flow_the_widest_first(case):
     capacities, sources, sinks, stations = case
     depth, size, _ = capacities.shape
     for limits in (None, stations):
-        found = temporal.solve_one(capacities, sources, sinks, limits, most_routes=10_000)
-        again = temporal.solve_one(capacities, sources, sinks, limits, most_routes=2)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(solver, "MOST_ROUTES", 10_000)
+            found = temporal.solve_one(capacities, sources, sinks, limits)
+            patch.setattr(solver, "MOST_ROUTES", 2)
+            again = temporal.solve_one(capacities, sources, sinks, limits)
         assert again.routes == found.routes[:2]
         amounts = [amount for _, amount in found.routes]
         assert amounts == sorted(amounts, reverse=True)
@@ -482,8 +485,6 @@ def test_other_wrong_arguments_are_refused():
     capacities = np.ones((2, 3, 3))
     with pytest.raises(InputError, match="cut_near='top' must be 'sink' or 'source'"):
         temporal.solve_one(capacities, 0, 1, cut_near="top")
-    with pytest.raises(InputError, match="most_routes=-1 must be an integer of at least 0"):
-        temporal.solve_one(capacities, 0, 1, most_routes=-1)
     with pytest.raises(InputError, match="tolerance=-1 must be at least 0"):
         temporal.solve(capacities, 0, [1], tolerance=-1)
 

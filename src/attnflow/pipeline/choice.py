@@ -91,21 +91,20 @@ def choose(
         return Chosen(_with(config, SHARES), fallback=_with(config, PAPER))
     towards = objective.target is not None or objective.contrast is not None
     other = _with(config, PAPER_WITH_TARGET if towards and not config.routes else PAPER)
-    why = _why_not(config, adapter)
-    if why:
-        return Chosen(other, (paper_note(other, why),))
-    return Chosen(_with(config, DEFAULT), fallback=other)
-
-
-def _why_not(config: Request, adapter: ModelAdapter) -> str:
-    """Why flow on relevance can't be had; empty where it can, as far as is known before a run."""
-    if not adapter.predicts:
-        return f"{adapter.name} has no head that predicts, and relevance starts at a prediction"
     try:
-        check_layers(_with(config, DEFAULT), adapter.depth)
+        return Chosen(_with_relevance(config, adapter), fallback=other)
     except InputError as error:
-        return str(error)
-    return ""
+        return Chosen(other, (paper_note(other, error),))
+
+
+def _with_relevance(config: Request, adapter: ModelAdapter) -> Request:
+    """Flow on relevance; an error where it can't be had, as far as is known before a run."""
+    if not adapter.predicts:
+        msg = f"{adapter.name} has no head that predicts, and relevance starts at a prediction"
+        raise InputError(msg)
+    chosen = _with(config, DEFAULT)
+    check_layers(chosen, adapter.depth)
+    return chosen
 
 
 def _with(config: Request, choice: Choice) -> Request:

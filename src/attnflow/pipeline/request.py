@@ -129,7 +129,7 @@ class Request(ExplainOptions):
             **check_flags({name: getattr(self, name) for name in flags}),
         }
 
-    @property
+    @cached_property
     def execution(self) -> Execution:
         """How flow is solved: on the CPU where the model is kept there."""
         device = "cpu" if self.solver == AUTO and self.device == "cpu" else self.solver

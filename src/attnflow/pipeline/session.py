@@ -496,10 +496,11 @@ class Session:
             options = self.describe(member.name)
         else:
             layers, layer = config.resolve_layers(self.depth)
-            if self.starts_at_target(member.name):
+            at_target = starts_at_target(member, config.rule)
+            if at_target:
                 layers = (layer,)
             at_once = member.cost == "matrix" and not only_asked
-            alone = self.towards_query or self.starts_at_target(member.name)
+            alone = self.towards_query or at_target
             everywhere = config.query == "all" or (at_once and not alone)
             queries = tuple(range(self.size)) if everywhere else self._explained(groups)
             query, pooled = self.query, self.forward.pooled

@@ -71,10 +71,10 @@ def on_cpu(array: Array) -> bool:
 
 
 def contiguous(array: Array) -> Any:
-    """A CPU array as contiguous NumPy, in float32 or float64; a copy only if needed."""
+    """The array as contiguous NumPy on the CPU, in float32 or float64; a copy only if needed."""
     single = precision(array) == "float32"
     if is_tensor(array):
-        array = array.detach()
+        array = array.detach().cpu()
         array = (array if single else array.double()).numpy()
     return np.ascontiguousarray(array, dtype=np.float32 if single else np.float64)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -59,8 +60,6 @@ class PatchGrid:
             raise InputError(msg)
 
 
-TEXTS = ("method", "model", "text")
-MAPPINGS = ("options", "statistics")
 MOST_LAYERS = 1 << 16
 
 
@@ -90,28 +89,33 @@ def _checked(given: Attribution) -> dict[str, Any]:
 def _plain_fields(given: Attribution) -> dict[str, Any]:
     """Each field by itself."""
     tokens = checks.check_texts("tokens", given.tokens)
+    texts = checks.check_texts("word_texts", given.word_texts)
     depth = checks.check_number("depth", given.depth, 0, MOST_LAYERS)
-    layers = checks.check_numbers("layers", given.layers, 1, depth or MOST_LAYERS)
     last = len(tokens) - 1
     if given.prediction is not None and given.prediction.position is not None:
         checks.check_number("the prediction's position", given.prediction.position, 0, last)
-    texts = checks.check_texts("word_texts", given.word_texts)
-    words, segments = given.word_ids, given.segments
-    return {
-        "tokens": tokens,
-        "scores": checks.check_scores(given.scores),
-        "layers": layers,
-        "queries": checks.check_numbers("queries", given.queries, 0, last),
-        "layer": checks.check_number("layer", given.layer, 1),
-        "query": checks.check_number("query", given.query, 0),
-        "depth": depth or max(layers, default=0),
-        "pooled": checks.check_positions("pooled", given.pooled, last),
-        "word_texts": texts,
-        "word_ids": None if words is None else checks.check_places("word_ids", words, len(texts)),
-        "segments": None if segments is None else checks.check_texts("segments", segments),
-        **checks.checked(given, checks.check_text, *TEXTS),
-        **checks.checked(given, checks.check_mapping, *MAPPINGS),
+    of_tokens: dict[str, checks.Check] = {
+        "word_ids": partial(checks.check_places, count=len(texts)),
+        "segments": checks.check_texts,
     }
+    known = {name: each for name, each in of_tokens.items() if getattr(given, name) is not None}
+    fields = checks.checked(
+        given,
+        {
+            "layers": partial(checks.check_numbers, low=1, high=depth or MOST_LAYERS),
+            "scores": checks.check_scores,
+            "queries": partial(checks.check_numbers, low=0, high=last),
+            "layer": partial(checks.check_number, low=1),
+            "query": partial(checks.check_number, low=0),
+            "pooled": partial(checks.check_positions, last=last),
+            **known,
+            **dict.fromkeys(("method", "model", "text"), checks.check_text),
+            **dict.fromkeys(("options", "statistics"), checks.check_mapping),
+        },
+    )
+    depth = depth or max(fields["layers"], default=0)
+    optional = dict.fromkeys(of_tokens)
+    return {**optional, **fields, "tokens": tokens, "word_texts": texts, "depth": depth}
 
 
 def check_computed(name: str, given: int | str, number: int, allowed: tuple[int, ...]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -17,20 +17,18 @@ from attnflow.records.arrays import is_tensor, to_numpy
 from attnflow.records.selection import is_integer
 from attnflow.records.types import FloatArray
 
-Checked = TypeVar("Checked")
+Check = Callable[[str, Any], Any]  # of a field's name and value; returns what is kept
 DEEPEST = 32  # levels of lists and dicts within each other
 
 
-def checked(
-    record: object, check: Callable[..., Checked], *names: str, **limits: int
-) -> dict[str, Checked]:
-    """Fields of a record by their names, as a check returns them."""
-    return {name: check(name, getattr(record, name), **limits) for name in names}
+def checked(record: object, fields: Mapping[str, Check]) -> dict[str, Any]:
+    """Fields of a record by their names, each as its check returns it."""
+    return {name: check(name, getattr(record, name)) for name, check in fields.items()}
 
 
-def keep_checked(record: object, check: Callable[..., Any], *names: str, **limits: int) -> None:
-    """Check fields of a frozen record, which has them from then on as the check returns them."""
-    for name, value in checked(record, check, *names, **limits).items():
+def keep_checked(record: object, fields: Mapping[str, Check]) -> None:
+    """Check fields of a frozen record, which has them from then on as their checks return them."""
+    for name, value in checked(record, fields).items():
         object.__setattr__(record, name, value)
 
 
@@ -135,23 +133,23 @@ def check_mapping(name: str, given: object) -> Mapping[str, Any]:
     return MappingProxyType(dict(given))
 
 
-def check_scores(given: object) -> FloatArray:
+def check_scores(name: str, given: object) -> FloatArray:
     """A read-only copy in float64; texts, booleans and missing values are refused."""
     try:
         if isinstance(given, list | tuple):
             _check_leaves(given)
         array = np.array(to_numpy(given) if is_tensor(given) else given)
         if array.dtype.kind not in "fiu":
-            msg = f"scores are {array.dtype}; they must be an array of numbers"
+            msg = f"{name} are {array.dtype}; they must be an array of numbers"
             raise InputError(msg)
         scores: FloatArray = array.astype(np.float64)
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        msg = f"scores must be an array of numbers: {error}"
+        msg = f"{name} must be an array of numbers: {error}"
         raise InputError(msg) from error
     if not np.isfinite(scores).all():
-        msg = "scores must be finite; these hold NaN or infinity"
+        msg = f"{name} must be finite; these hold NaN or infinity"
         raise InputError(msg)
     scores.flags.writeable = False
     return scores

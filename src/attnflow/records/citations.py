@@ -93,7 +93,7 @@ class CitedSentence:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "span", _check_span(self.span))
-        checks.keep_checked(self, checks.check_real, "log_probability", "drop")
+        checks.keep_checked(self, dict.fromkeys(("log_probability", "drop"), checks.check_real))
         object.__setattr__(self, "citations", tuple(self.citations))
         for each in self.citations:
             if not isinstance(each, Citation):
@@ -157,8 +157,8 @@ class Citations(SavedRecord):
     cut_at: int | None = None
 
     def __post_init__(self) -> None:
-        checks.keep_checked(self, checks.check_text, "answer", "model", "text")
-        checks.keep_checked(self, checks.check_real, "least", "share")
+        checks.keep_checked(self, dict.fromkeys(("answer", "model", "text"), checks.check_text))
+        checks.keep_checked(self, dict.fromkeys(("least", "share"), checks.check_real))
         checks.check_number("runs", self.runs, 1)
         if self.cut_at is not None:
             checks.check_number("cut_at", self.cut_at, 1)

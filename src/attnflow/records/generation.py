@@ -213,12 +213,14 @@ class Generation(SavedRecord):
         for name, shape in shapes.items():
             if getattr(self, name) is None and name in ("scores", "drops", "without_sources"):
                 continue
-            values = checks.check_scores(getattr(self, name))
+            values = checks.check_scores(name, getattr(self, name))
             if values.shape != shape:
                 msg = f"{name} has shape {values.shape}; this answer and its parts need {shape}"
                 raise InputError(msg)
             object.__setattr__(self, name, values)
-        checks.keep_checked(self, checks.check_text, "method", "model", "text", "answer_text")
+        checks.keep_checked(
+            self, dict.fromkeys(("method", "model", "text", "answer_text"), checks.check_text)
+        )
         checks.check_number("layer", self.layer, 1, checks.check_number("depth", self.depth, 1))
         if self.cut_at is not None:
             checks.check_number("cut_at", self.cut_at, 1)
@@ -232,7 +234,7 @@ class Generation(SavedRecord):
             if given is not None and len(given) != size:
                 msg = f"{name} has {len(given)} entries; {size} are needed"
                 raise InputError(msg)
-        checks.keep_checked(self, checks.check_mapping, "options", "statistics")
+        checks.keep_checked(self, dict.fromkeys(("options", "statistics"), checks.check_mapping))
 
     def __repr__(self) -> str:
         prompt = [

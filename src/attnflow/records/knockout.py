@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from attnflow.errors import InputError, shown
@@ -161,15 +162,16 @@ class Knockout(SavedRecord):
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        checks.keep_checked(self, checks.check_text, "label", "target", "text", "model")
-        for name in ("contrast", "answer"):
-            if getattr(self, name) is not None:
-                checks.check_text(name, getattr(self, name))
-        checks.check_number("total", self.total, 1)
-        checks.check_number("removed", self.removed, 1, self.total)
-        checks.keep_checked(self, checks.check_number, "kept", "seed", low=0)
-        checks.keep_checked(self, checks.check_flag, "per_head", "independent")
-        checks.keep_checked(self, checks.check_texts, "tokens", "warnings")
+        named = [name for name in ("contrast", "answer") if getattr(self, name) is not None]
+        fields: dict[str, checks.Check] = {
+            **dict.fromkeys(("label", "target", "text", "model", *named), checks.check_text),
+            "total": partial(checks.check_number, low=1),
+            "removed": partial(checks.check_number, low=1, high=self.total),
+            **dict.fromkeys(("kept", "seed"), partial(checks.check_number, low=0)),
+            **dict.fromkeys(("per_head", "independent"), checks.check_flag),
+            **dict.fromkeys(("tokens", "warnings"), checks.check_texts),
+        }
+        checks.keep_checked(self, fields)
         object.__setattr__(self, "random", tuple(self.random))
         for each in (self.before, self.after, *self.random):
             if not isinstance(each, Outcome):

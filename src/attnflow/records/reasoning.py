@@ -189,9 +189,11 @@ class Reasoning(SavedRecord):
         for name in ("spared_hidden", "spared_deleted"):
             if getattr(self, name) is not None:
                 checks.check_real(name, getattr(self, name))
-        checks.keep_checked(self, checks.check_text, "method", "model", "text", "answer_text")
+        checks.keep_checked(
+            self, dict.fromkeys(("method", "model", "text", "answer_text"), checks.check_text)
+        )
         checks.check_number("layer", self.layer, 1, checks.check_number("depth", self.depth, 1))
-        checks.keep_checked(self, checks.check_mapping, "options", "statistics")
+        checks.keep_checked(self, dict.fromkeys(("options", "statistics"), checks.check_mapping))
 
     def __repr__(self) -> str:
         return f"<Reasoning: {len(self.thoughts)} thoughts of {self.model}; {self.summary}>"

@@ -90,7 +90,7 @@ class Similarity:
     def __post_init__(self) -> None:
         checks.check_real("cosine", self.cosine)
         checks.check_mapping("options", self.options)
-        checks.keep_checked(self, checks.check_text, "pooling", "method", "model")
+        checks.keep_checked(self, dict.fromkeys(("pooling", "method", "model"), checks.check_text))
         shape = (len(self.first.tokens), len(self.second.tokens))
         for name in ("scores", "states"):
             values = np.array(getattr(self, name), dtype=np.float64)

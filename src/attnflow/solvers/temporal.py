@@ -37,7 +37,6 @@ Positions = int | Iterable[int]
 """One position, or a set of them."""
 Side = Literal["sink", "source"]
 SIDES: tuple[Side, ...] = ("sink", "source")
-MOST_ROUTES = 100
 
 
 class EdgeAmounts(NamedTuple):
@@ -97,7 +96,7 @@ class Flow:
             positions that never do. An edge (l, i) → (l−1, j) is cut where
             ``carries_from[j] < l < carries_from[i]``. ``None`` with stations.
         routes: Positions from layer L down to 0, and the amount; the widest is taken off first.
-        routed: The amount of all routes: less than the value if there are more than were asked for.
+        routed: The amount of all routes: less than the value if there are more than are kept.
     """
 
     value: float
@@ -125,9 +124,7 @@ class TemporalNetwork(Protocol):
     def solve(self, sinks: Sequence[Positions], execution: Execution | None = None) -> Flows:
         """The maximum flow to each set of positions."""
 
-    def solve_one(
-        self, sink: Positions, *, cut_near: Side = "source", most_routes: int = MOST_ROUTES
-    ) -> Flow:
+    def solve_one(self, sink: Positions, *, cut_near: Side = "source") -> Flow:
         """One flow in full. Of all minimum cuts it has the one nearest the sink or the sources."""
 
 
@@ -187,11 +184,9 @@ def solve_one(
     stations: Array | None = None,
     *,
     cut_near: Side = "source",
-    most_routes: int = MOST_ROUTES,
 ) -> Flow:
     """One maximum flow in full; see `prepare` and `TemporalNetwork.solve_one`."""
-    network = prepare(capacities, sources, stations)
-    return network.solve_one(sink, cut_near=cut_near, most_routes=most_routes)
+    return prepare(capacities, sources, stations).solve_one(sink, cut_near=cut_near)
 
 
 def _from_the_top(given: Any) -> tuple[Iterator[Any], int]:
@@ -228,7 +223,7 @@ def _check_layer(given: Any, number: int, size: int | None) -> Any:
         given = SparseLayer(starts, keys, given.data)
     if not isinstance(given, SparseLayer):
         check_float(name, given)
-        given = contiguous(given.cpu() if is_tensor(given) else given)
+        given = contiguous(given)
     if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.shape[0]:
         msg = f"{name} has shape {tuple(given.shape)}; it must be square, [query, key]"
         raise InputError(msg)

@@ -17,14 +17,13 @@ from attnflow.views.explorer.parts import (
     first_key,
     label_tokens,
     make_notes,
-    method_id,
     model_name,
     predictions,
     to_grid,
 )
 from attnflow.views.explorer.schema import HeadScores, MethodDescription, PackedScores, View, pack
 from attnflow.views.wording.findings import Finding, find
-from attnflow.views.wording.names import has_layers, info_of, is_signed
+from attnflow.views.wording.names import has_layers, info_of, is_signed, method_id
 
 SHOWN_OPTIONS = ("residual", "discard", "correction", "normalize")
 MOST_SCORES = 500_000  # of a larger attribution, only the explained position is shown

@@ -22,7 +22,7 @@ from attnflow.pipeline.session import Check, Session
 from attnflow.records import Attribution, FloatArray, FlowTrace
 from attnflow.records.arrays import to_numpy
 from attnflow.records.knockout import Edges
-from attnflow.records.selection import input_positions
+from attnflow.records.selection import Groups, input_positions
 from attnflow.version import VERSION
 from attnflow.views.explorer.parts import (
     describe_findings,
@@ -31,7 +31,6 @@ from attnflow.views.explorer.parts import (
     first_key,
     label_tokens,
     make_notes,
-    method_id,
     model_name,
     predictions,
     to_grid,
@@ -52,7 +51,7 @@ from attnflow.views.explorer.schema import (
     pack,
 )
 from attnflow.views.wording.findings import find, find_each, merged_scores
-from attnflow.views.wording.names import is_signed, method_info, name_of
+from attnflow.views.wording.names import is_signed, method_id, method_info, name_of
 from attnflow.views.wording.numbers import as_sentence
 from attnflow.views.wording.summaries import BLANK_OUT, summarize
 from attnflow.views.wording.traces import MOST, Told, tell
@@ -133,28 +132,34 @@ def make_view(
     session: Session, extent: Extent, check: Check | None = None, image: str | None = None
 ) -> View:
     """One input with what the page needs at first."""
-    tokens, query = session.tokens, session.query
+    tokens, query, blanking = session.tokens, session.query, session.blanking
     layered = session.beside  # whose edges every layer has
     layers = list(range(1, session.depth + 1))
     few = session.size <= extent.all_queries and not layered.towards_query
     queries = list(range(session.size)) if few else [query]
+    members = {shown: METHODS[shown.method] for shown in _in_order(session)}
+    first = {
+        shown: member.shown_by_default or _is_asked(shown, session)
+        for shown, member in members.items()
+    }
     offered = [
         shown
-        for shown in _in_order(session)
-        if (extent.all_methods or _is_shown(shown, session))
-        and (METHODS[shown.method].reads_edges or session.measurable)
+        for shown, member in members.items()
+        if (extent.all_methods or first[shown]) and (member.reads_edges or session.measurable)
     ]
     methods = [
         shown
         for shown in offered
-        if (_is_shown(shown, session) and session.size <= extent.most(METHODS[shown.method].cost))
-        or (not METHODS[shown.method].reads_edges and _is_asked(shown, session))
+        if (first[shown] and session.size <= extent.most(members[shown].cost))
+        or (not members[shown].reads_edges and _is_asked(shown, session))
     ]
+    one_row = {shown: has_one_row(*shown) for shown in offered}
     # A server adds the scores that the document lacks.
     with_heads = offered if extent.all_methods else methods
-    by_head = [shown for shown in with_heads if can_show_heads(*shown)]
+    by_head = [shown for shown in with_heads if not one_row[shown] and can_show_heads(*shown)]
+    within = [shown for shown in by_head if _heads_within(*shown, extent)]
     found = find_all(session, methods, extent.blanks)
-    extents = {shown: _extent(*shown, layers, queries) for shown in methods}
+    extents = {shown: _extent(shown, one_row[shown], layers, queries) for shown in methods}
     scores = {
         shown: shown.session.scores(shown.method, *places, check=check).values
         for shown, places in extents.items()
@@ -164,11 +169,11 @@ def make_view(
         "answer": tokens.answer,
         "model": model_name(session.adapter.name),
         "head": str(session.adapter.description["head"]),
-        "methods": [_describe(shown, session) for shown in offered],
+        "methods": [_describe(shown, first[shown]) for shown in offered],
         "rule": describe_rule(session.config.rule.name),
         "causal": session.causal,
         "ordinary": input_positions(tokens.word_ids, tokens.segments, session.size),
-        "blankable": [] if session.blanking.filler is None else list(session.blanking.positions),
+        "blankable": [] if blanking.filler is None else list(blanking.positions),
         **label_tokens(tokens.names, tokens),
         "grid": to_grid(tokens.grid),
         "image": image,
@@ -186,18 +191,10 @@ def make_view(
         "key": found.key,
         "said": predictions(session.prediction),
         "said_at": None if session.prediction is None else session.prediction.position,
-        "replacement": session.blanking.filler,
+        "replacement": blanking.filler,
         "scores": [_packed(*shown, *extents[shown], scores[shown], check) for shown in methods],
-        "head_methods": [
-            shown_id(*shown)
-            for shown in by_head
-            if extent.all_methods or _heads_within(*shown, extent)
-        ],
-        "head_scores": [
-            heads_of(*shown, layers, query, check)
-            for shown in by_head
-            if _heads_within(*shown, extent)
-        ],
+        "head_methods": [shown_id(*shown) for shown in (by_head if extent.all_methods else within)],
+        "head_scores": [heads_of(*shown, layers, query, check) for shown in within],
         "edges": strongest_edges(layered),
         "amounts": None if layered is session else carrying_edges(session),
         "sources": _sources(session),
@@ -214,17 +211,18 @@ def make_view(
         if _has_routes(shown):
             at, queried = extents[shown]
             top = scores[shown][at.index(session.depth), queried.index(query)]
-            view["traces"] += _traces(shown, top, found.key, view["sources"], extent, check)
-    cheap = session.blanking.known or session.size <= extent.blanks
-    if session.blanking.filler is not None and cheap:
-        view["blanked"] = predict_blanked(session, _blanked_apart(session), check)
+            sources = view["sources"] if one_row[shown] else None
+            view["traces"] += _traces(shown, top, found.key, sources, extent, check)
+    cheap = blanking.known or session.size <= extent.blanks
+    if blanking.filler is not None and cheap:
+        sets = _blanked_apart(session.groups, blanking.positions)
+        view["blanked"] = predict_blanked(session, sets, check)
     return view
 
 
-def _blanked_apart(session: Session) -> list[Sequence[int]]:
+def _blanked_apart(groups: Groups, places: Sequence[int]) -> list[Sequence[int]]:
     """Each token alone, and each word of several tokens."""
-    places = session.blanking.positions
-    words = [group for group in session.groups if len(group) > 1 and set(group) <= set(places)]
+    words = [group for group in groups if len(group) > 1 and set(group) <= set(places)]
     return [*([at] for at in places), *words]
 
 
@@ -259,8 +257,9 @@ def _in_order(session: Session) -> list[Shown]:
     Those that read edges which every layer has; amounts have what was asked for.
     """
     asked = [Shown(session, name) for name in dict.fromkeys(_asked(session))]
+    beside = session.beside
     others = [
-        Shown(session.beside if member.reads_edges else session, member.name)
+        Shown(beside if member.reads_edges else session, member.name)
         for member in METHODS.members()
     ]
     return list(dict.fromkeys([asked[0], *others, *asked]))
@@ -270,19 +269,15 @@ def _asked(session: Session) -> tuple[str, ...]:
     return (session.config.method, *(name for name in session.config.methods if name != AUTO))
 
 
-def _is_shown(shown: Shown, session: Session) -> bool:
-    return METHODS[shown.method].shown_by_default or _is_asked(shown, session)
-
-
 def _is_asked(shown: Shown, session: Session) -> bool:
     return shown.session is session and shown.method in _asked(session)
 
 
-def _describe(shown: Shown, session: Session) -> MethodDescription:
+def _describe(shown: Shown, first: bool) -> MethodDescription:
     of, method = shown
     ratio = _correction(of, method) == "uniform"
     described = describe_method(method, edges=of.config.rule.name, ratio=ratio)
-    return {**described, "first": _is_shown(shown, session)}
+    return {**described, "first": first}
 
 
 def _sources(session: Session) -> list[int]:
@@ -298,20 +293,21 @@ def _traces(
     shown: Shown,
     top: FloatArray,
     key: int,
-    sources: Sequence[int],
+    sources: Sequence[int] | None,
     extent: Extent,
     check: Check | None,
 ) -> list[Trace]:
-    """How the ``top`` layer's scores came about, of the first tokens or all of a short text."""
+    """How the ``top`` layer's scores came about, of the first tokens or all of a short text.
+
+    ``sources`` are where scores start that are one row; other methods have all layers.
+    """
     session, method = shown
-    layers, query = [session.depth], session.query
-    one_row = has_one_row(session, method)
-    if not one_row:
-        layers, sources = list(range(1, session.depth + 1)), ()
+    depth, query = session.depth, session.query
+    layers = list(range(1, depth + 1)) if sources is None else [depth]
     pairs = traced_pairs(np.abs(top), layers, extent.pairs, key)
-    places = [(layer, token) for layer, token in pairs if token not in sources]
+    places = [(layer, token) for layer, token in pairs if token not in (sources or ())]
     traces = session.traces(method, query, places, check) if places else []
-    if one_row:
+    if sources is not None:
         most = extent.verified
         traces = [*verified(session, traces[:most]), *traces[most:]]
     found = to_traces(traces, written_labels(session.tokens.names, session.tokens))
@@ -334,20 +330,19 @@ def _residual(session: Session) -> float | None:
 
 
 def _extent(
-    session: Session, method: str, layers: Sequence[int], queries: Sequence[int]
+    shown: Shown, one_row: bool, layers: Sequence[int], queries: Sequence[int]
 ) -> tuple[Sequence[int], Sequence[int]]:
     """The layers and positions that a method has scores of."""
+    session, method = shown
     if not METHODS[method].reads_edges:
         return [session.depth], [session.target.position]
-    if has_one_row(session, method):
-        return [session.depth], [session.query]
-    return layers, queries
+    return ([session.depth], [session.query]) if one_row else (layers, queries)
 
 
 def can_show_heads(session: Session, method: str) -> bool:
-    """Whether a method has scores of single heads that take seconds at most for a layer."""
+    """Whether a method of several rows has scores of heads, which take seconds at most a layer."""
     member = METHODS[method]
-    if not (member.reads_edges and member.single_heads) or has_one_row(session, method):
+    if not (member.reads_edges and member.single_heads):
         return False
     steps = len(session.activations.attention)
     slow = takes_long(method, session.heads, steps, session.size)
@@ -563,15 +558,15 @@ def find_elsewhere(
     """
     # What the model says without each word is used where it is known: this is asked for scores.
     check = check_by_blanking(session, session.size) if session.blanking.known else None
-    if has_one_row(session, method):
+    info = method_info(method, session.config.rule.name)
+    if not info.layered:
         only = find(session.attribution(method), None, check)
         return describe_findings([only], [(session.depth, session.query)])
-    breaker = method_info(method, session.config.rule.name).tie_breaker
     found = _attribution(session, method, layers, queries, values)
     ties = None
-    if breaker:
-        seconds = session.scores(breaker, layers, queries).values
-        ties = _attribution(session, breaker, layers, queries, seconds)
+    if info.tie_breaker:
+        seconds = session.scores(info.tie_breaker, layers, queries).values
+        ties = _attribution(session, info.tie_breaker, layers, queries, seconds)
     own, depth = session.query, session.depth
     places = [
         (layer, query)
@@ -590,14 +585,14 @@ def _attribution(
     values: FloatArray,
 ) -> Attribution:
     """Scores of these layers and positions, explaining the session's where it is one of them."""
-    rising = tuple(sorted(set(layers)))
+    rising, own = tuple(sorted(set(layers))), session.query
     return session.make_attribution(
         Scores(values[[layers.index(layer) for layer in rising]]),
         None,
         layers=rising,
         queries=tuple(queries),
         layer=rising[-1],
-        query=session.query if session.query in queries else queries[0],
+        query=own if own in queries else queries[0],
         method=method,
         options=session.describe(method),
     )

@@ -22,7 +22,7 @@ from attnflow.views.explorer.schema import (
 )
 from attnflow.views.wording.findings import Finding
 from attnflow.views.wording.labels import UNKNOWN, printable
-from attnflow.views.wording.names import method_info, name_on, rule_title, title_on, unit_note
+from attnflow.views.wording.names import method_info, rule_title, titled, unit_note
 from attnflow.views.wording.numbers import as_sentence
 
 if TYPE_CHECKING:
@@ -41,13 +41,14 @@ def model_name(name: str) -> str:
 def describe_method(name: str, *, edges: str, ratio: bool) -> MethodDescription:
     """What the page needs to know about a method; a ratio is one to what chance would give."""
     info = method_info(name, edges)
-    reads = name not in METHODS or METHODS[name].reads_edges
+    member = METHODS.get(name)
+    reads = member is None or member.reads_edges
     return {
-        "name": method_id(name, edges),
+        "name": info.name.replace(" ", "-"),
         "method": name,
         "edges": edges if reads else "",
         "unit": "logits" if unit_note(name, {"edges": edges}).startswith(IN_LOGITS) else "",
-        "title": title_on(name, edges),
+        "title": titled(info, name, edges),
         "label": info.label,
         "summary": info.summary,
         "first": info.shown_by_default,
@@ -59,15 +60,6 @@ def describe_method(name: str, *, edges: str, ratio: bool) -> MethodDescription:
         "signed": info.signed,
         "ratio": ratio,
     }
-
-
-def method_id(method: str, edges: str) -> str:
-    """What a method on its edges is called in documents and links.
-
-    >>> method_id("flow", "attention"), method_id("flow", "relevance")
-    ('flow', 'relevance-flow')
-    """
-    return name_on(method, edges).replace(" ", "-")
 
 
 def describe_rule(name: str) -> Rule:

@@ -120,9 +120,10 @@ class Common(NamedTuple):
     @classmethod
     def of(cls, attribution: Attribution, ties: Attribution | None) -> Common:
         """That of an attribution, and of the one that orders its ties."""
+        info = info_of(attribution)
         return cls(
-            info_of(attribution),
-            name_of(attribution),
+            info,
+            info.name,
             "text" if ties is None else name_of(ties),
             word_labels(attribution, LONGEST),
             _places(attribution),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attnflow.edges import EDGE_RULES
+from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.methods import METHODS, Method
 from attnflow.pipeline.request import starts_at_target
 from attnflow.records import Attribution, FlowTrace
@@ -25,6 +25,7 @@ class MethodInfo:
     """What a view needs to know about a method.
 
     Attributes:
+        name: What it is called on its edges, in a list with others.
         title: The name as a heading.
         label: A short name, for a switch.
         summary: What its scores are, in one line; empty where it has no description.
@@ -41,6 +42,7 @@ class MethodInfo:
         alternative: The method that tells such tokens apart.
     """
 
+    name: str
     title: str
     label: str
     slot: int
@@ -66,8 +68,9 @@ def method_info(name: str, edges: object = "attention") -> MethodInfo:
     if member is None:
         shown = printable(name)
         title = shown[:1].upper() + shown[1:]
-        return MethodInfo(title, title, _OTHER_SLOT)
+        return MethodInfo(name, title, title, _OTHER_SLOT)
     info = MethodInfo(
+        name=_name_on(member, rule),
         title=member.title,
         label=name.capitalize(),
         slot=_free_slot(list(METHODS).index(name)) if member.slot is None else member.slot,
@@ -78,8 +81,8 @@ def method_info(name: str, edges: object = "attention") -> MethodInfo:
     )
     if rule is None or not rule.amounts or not info.layered:
         return info
-    named = f"{rule.name} {name}"
-    info = replace(info, title=_capital(named), label=_capital(named), signed=True, full=None)
+    named = _capital(info.name)
+    info = replace(info, title=named, label=named, signed=True, full=None)
     if not starts_at_target(member, rule):
         return info
     summary = ARRIVES.get(name, info.summary)
@@ -104,11 +107,23 @@ def name_on(method: str, edges: object) -> str:
     >>> name_on("flow", "attention"), name_on("flow", "relevance"), name_on("flow", "alti")
     ('flow', 'relevance flow', 'flow')
     """
-    rule = EDGE_RULES.get(edges)
-    if rule is None or not rule.amounts:
-        return method
     member = METHODS.get(method)
-    return f"{edges} {method}" if member is not None and member.reads_edges else method
+    return method if member is None else _name_on(member, EDGE_RULES.get(edges))
+
+
+def _name_on(member: Method, rule: EdgeRule | None) -> str:
+    if rule is None or not (rule.amounts and member.reads_edges):
+        return member.name
+    return f"{rule.name} {member.name}"
+
+
+def method_id(method: str, edges: str) -> str:
+    """What a method on its edges is called in documents and links.
+
+    >>> method_id("flow", "attention"), method_id("flow", "relevance")
+    ('flow', 'relevance-flow')
+    """
+    return name_on(method, edges).replace(" ", "-")
 
 
 def name_of(shown: Attribution | Generation | FlowTrace | Reasoning) -> str:
@@ -178,12 +193,10 @@ def describe_edges(options: Mapping[str, Any]) -> str:
 
 def unit_of(method: str, options: Mapping[str, Any]) -> str:
     """The unit of scores that have one: ``"logits"`` for relevance that starts at the target."""
-    edges = options.get("edges")
-    if method not in METHODS or edges not in EDGE_RULES or options.get("normalize"):
+    member, rule = METHODS.get(method), EDGE_RULES.get(options.get("edges"))
+    if member is None or rule is None or options.get("normalize"):
         return ""
-    member, rule = METHODS[method], EDGE_RULES[edges]
-    starts = member.reads_edges and starts_at_target(member, rule)
-    return rule.unit.partition(" of ")[0] if starts else ""
+    return rule.unit.partition(" of ")[0] if starts_at_target(member, rule) else ""
 
 
 def unit_note(method: str, options: Mapping[str, Any]) -> str:
@@ -192,13 +205,12 @@ def unit_note(method: str, options: Mapping[str, Any]) -> str:
     >>> unit_note("direct", {"edges": "attention"}), unit_note("rollout", {"edges": "attention"})
     ('scores are sums over layers of attention', '')
     """
-    edges = options.get("edges")
-    if method not in METHODS or edges not in EDGE_RULES or options.get("normalize"):
+    member, rule = METHODS.get(method), EDGE_RULES.get(options.get("edges"))
+    if member is None or rule is None or not rule.unit or options.get("normalize"):
         return ""
-    of = EDGE_RULES[edges].unit
-    if unit_of(method, options):
-        return f"scores are in {of}"
-    return f"scores are sums over layers of {of}" if of and METHODS[method].sums_maps else ""
+    if starts_at_target(member, rule):
+        return f"scores are in {rule.unit}"
+    return f"scores are sums over layers of {rule.unit}" if member.sums_maps else ""
 
 
 def rule_title(name: str) -> str:
@@ -224,8 +236,12 @@ def title_on(method: str, edges: str) -> str:
     >>> title_on("flow", "relevance")
     'Relevance flow'
     """
-    title = method_info(method, edges).title
-    if edges == "attention" or name_on(method, edges) != method:
-        return title
-    named = title.replace("Raw attention", "Raw edges").removeprefix("Attention ")
+    return titled(method_info(method, edges), method, edges)
+
+
+def titled(info: MethodInfo, method: str, edges: str) -> str:
+    """The same, where what views know of the method is at hand."""
+    if edges == "attention" or info.name != method:
+        return info.title
+    named = info.title.replace("Raw attention", "Raw edges").removeprefix("Attention ")
     return named[:1].upper() + named[1:]

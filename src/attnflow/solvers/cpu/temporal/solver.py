@@ -11,7 +11,6 @@ from numba import njit
 
 from attnflow.errors import CertificateError, InputError, shown
 from attnflow.io.progress import progress_bar
-from attnflow.records.checks import check_number
 from attnflow.records.sparse import IntArray, LongArray
 from attnflow.records.types import FloatArray
 from attnflow.solvers.cpu.network import ByteArray
@@ -21,7 +20,6 @@ from attnflow.solvers.cpu.temporal.network import Ends, FlatNetwork, make_networ
 from attnflow.solvers.execution import Execution, SharedParts, cores, work_together
 from attnflow.solvers.interface import BoolArray
 from attnflow.solvers.temporal import (
-    MOST_ROUTES,
     SIDES,
     EdgeAmounts,
     Flow,
@@ -33,6 +31,7 @@ from attnflow.solvers.temporal import (
     check_sets,
 )
 
+MOST_ROUTES = 100  # that are kept of a flow
 ROUNDING = 1e-13  # beside the value: routes that are narrower are rounding
 
 
@@ -334,8 +333,7 @@ class CpuTemporalNetwork:
         for number, each in enumerate(sets):
             if self._is_endless(each):
                 found[number] = np.inf, np.inf, 0.0, 0.0
-        edges = len(self._network.tails)
-        small = edges * len(sets) < WORTH_THREADS
+        edges, small = len(self._network.tails), self._is_small(len(sets))
         most = STATE_BYTES // (EDGE_BYTES * edges + NODE_BYTES * len(self._network.supply))
         workers = 1 if small else max(1, min(execution.threads or cores(), len(sets), most))
         parts = SharedParts([slice(at, at + PART) for at in range(0, len(sets), PART)])
@@ -389,14 +387,11 @@ class CpuTemporalNetwork:
         check(found)
         return found[:, VALUE], sides
 
-    def solve_one(
-        self, sink: Positions, *, cut_near: Side = "source", most_routes: int = MOST_ROUTES
-    ) -> Flow:
+    def solve_one(self, sink: Positions, *, cut_near: Side = "source") -> Flow:
         """See `TemporalNetwork`."""
         if cut_near not in SIDES:
             msg = f"cut_near={shown(cut_near)} must be {' or '.join(map(repr, SIDES))}"
             raise InputError(msg)
-        check_number("most_routes", most_routes, 0)
         nodes = self._nodes(check_set("sink", sink, self._size))
         if self._is_endless(nodes):
             msg = (
@@ -410,7 +405,10 @@ class CpuTemporalNetwork:
         def work() -> None:
             found[0, :DROPPED] = maximize(self._network, state, nodes, stop)
 
-        work_together([work], stop, lambda: None)
+        if self._is_small(1):
+            work()
+        else:  # which an interrupt ends
+            work_together([work], stop, lambda: None)
         check(found)
         side = state.level != UNREACHED
         if cut_near == "source":
@@ -432,8 +430,12 @@ class CpuTemporalNetwork:
             cut,
             stations,
             first_layers(graph, side) if self._free else None,
-            routes_of(graph, edges, value, most_routes),
+            routes_of(graph, edges, value, MOST_ROUTES),
         )
+
+    def _is_small(self, sinks: int) -> bool:
+        """Whether so many sinks are done before a thread has started."""
+        return len(self._network.tails) * sinks < WORTH_THREADS
 
     def _nodes(self, at: LongArray) -> IntArray:
         """The nodes of a sink: its columns where flow may wait, otherwise those of layer 0."""
