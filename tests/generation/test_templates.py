@@ -89,6 +89,9 @@ def test_a_chat_that_ends_with_an_answer_was_written_elsewhere(llama):
     assert np.array_equal(found.matrix(), same.matrix())
     more = attnflow.explain_answer(logged, llama, generate=2)
     assert [part.name for part in more.named] == ["key", "assistant"]
+    calling = [*chat, {**logged[-1], "tool_calls": CHAT[2]["tool_calls"]}]
+    with pytest.raises(InputError, match="message 2 has tool_calls beside its content"):
+        attnflow.explain_answer(calling, llama)
 
 
 def test_an_answer_written_elsewhere_is_cited_and_cut_into_steps(llama):

@@ -349,6 +349,12 @@ def _split_answer(given: Any) -> tuple[Any, Answer]:
     content = _as_text(len(given), last)["content"]
     if not content.strip() and (not thoughts or last.get("tool_calls")):
         return given, None
+    if last.get("tool_calls"):
+        msg = (
+            f"message {len(given)} has tool_calls beside its content, and only a text can be "
+            "explained: leave the calls out, or give the answer with answer="
+        )
+        raise InputError(msg)
     if thoughts:
         said = f"\n{CLOSE}\n\n{content.lstrip()}" if content.strip() else ""
         content = f"{OPEN}\n{thoughts}{said}"
