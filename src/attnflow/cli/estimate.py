@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 READ = 1000  # texts whose length is looked up; of more, the others are taken to be like these
 PASSES = 3  # of which the quickest counts
-
-
+WORDS = 20  # tokens of a sentence, where the answer is not written yet
 OF_FILES = ("text_column", "target_column", "id_column", "pair_column", "format")
 OF_ALL = ("limit", "rationale_column", "workers", "ray", "gpus_per_worker", "shard_size")
 
@@ -134,9 +133,6 @@ def tell_estimate(
         + f", and about {_size(longest)} for the longest",
     ]
     echo("\n".join(lines))
-
-
-WORDS = 20  # tokens of a sentence, where the answer is not written yet
 
 
 def tell_answer(
