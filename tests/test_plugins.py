@@ -6,14 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import attnflow
 from attnflow import EDGE_RULES, METHODS, EdgeRule, Method, Scores
 from attnflow.cli.app import run
+from attnflow.edges.rule import Needs
+from attnflow.errors import InputError
 from attnflow.methods.maps import select
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
+from attnflow.records.activations import Relevances
 from attnflow.records.arrays import copied
+from attnflow.records.graph import LayeredGraph
+from attnflow.records.sparse import SparseLayer, SparseLayers
 from opened import opened
 
 ROOT = Path(__file__).parents[1]
@@ -132,6 +138,63 @@ def test_what_came_of_a_target_is_no_plugins_to_change(edges, method, classifier
             assert (array == same).all()
     finally:
         METHODS.unregister("flatten")
+
+
+def test_the_models_weights_are_no_plugins_to_change(encoder):
+    """An edge rule reads blocks, whose projections are the model's own; its own parts included."""
+
+    def tensors(block):
+        return [each for each in vars(block).values() if isinstance(each, torch.Tensor)]
+
+    def overwrite(activations):
+        written = [array for block in activations.blocks for array in tensors(block)]
+        assert len(written) >= 5 * len(activations.blocks)
+        for array in written:
+            array.fill_(0.5)
+        return activations.attention
+
+    network, _ = encoder
+    weights = {name: each.clone() for name, each in network.state_dict().items()}
+    model = attnflow.load_model(encoder)
+    session = open_session(TEXT, model, Request(edges="norms"))
+    before = [copied(each) for block in session.activations.blocks for each in tensors(block)]
+    EdgeRule("overwrite", "Overwrite", overwrite, needs=Needs(blocks=True)).apply(
+        session.activations
+    )
+    after = [each for block in session.activations.blocks for each in tensors(block)]
+    assert all(torch.equal(*pair) for pair in zip(before, after, strict=True))
+    assert all(torch.equal(each, weights[name]) for name, each in network.state_dict().items())
+
+
+def test_what_a_plugin_traces_is_its_own_and_its_errors_are_named(encoder):
+    def trace(graph, pair):
+        graph.weights[...] = 0.5
+        if pair.key == 1:
+            raise KeyError(pair)
+        return attnflow.FlowTrace.of(pair, 0.5, graph.weights)
+
+    METHODS.register(Method("drawn", "Drawn", METHODS["raw"].score, trace=trace))
+    try:
+        session = opened(TEXT, attnflow.load_model(encoder))
+        before = copied(session.graph("drawn").weights)
+        assert (session.trace("drawn", 2, 0, 2).edges == 0.5).all()
+        np.testing.assert_array_equal(session.graph("drawn").weights, before)
+        with pytest.raises(InputError, match="method='drawn' failed in its own code: KeyError"):
+            session.trace("drawn", 2, 0, 1)
+    finally:
+        METHODS.unregister("drawn")
+
+
+def test_copies_share_no_memory():
+    """Of sparse maps, too, in records within records."""
+    rows = np.array([[0.5, 0.5], [0.0, 1.0]])
+    sparse = SparseLayers((SparseLayer.of(rows), SparseLayer.of(rows)))
+    graph = LayeredGraph(sparse, relevance=Relevances(rows, rows[0], 1.0, 0.0))
+    own = copied(graph)
+    own.weights[1].values[:] = 9
+    own.relevance.maps[:] = own.relevance.inputs[:] = 9
+    np.testing.assert_array_equal(np.asarray(graph.weights), [rows, rows])
+    np.testing.assert_array_equal(rows, [[0.5, 0.5], [0.0, 1.0]])
 
 
 @pytest.mark.parametrize("kind", ["heads", "graph", "heatmap"])

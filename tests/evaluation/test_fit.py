@@ -4,6 +4,7 @@ import copy
 import itertools
 import json
 import math
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import tiny
 from attnflow.errors import InputError
 from attnflow.evaluation import fit as fitting
 from attnflow.evaluation.fit import nonnegative_ridge, partial_spearman
+from attnflow.io.checkpoint import alone_in
 from full_disk import disk_of
 
 TEXTS = [
@@ -271,7 +273,7 @@ def test_a_full_disk_keeps_what_is_finished(model, tmp_path):
     attnflow.fit(TEXTS[:9], model, save=tmp_path / "whole.json")
     place, refused = tmp_path / "full", []
     place.mkdir()
-    for size in itertools.count(0, 3000):
+    for size in itertools.count(0, 400):  # less than what is written last
         with disk_of(place, size):
             try:
                 attnflow.fit(TEXTS[:9], model, save=place / "heads.json")
@@ -282,8 +284,56 @@ def test_a_full_disk_keeps_what_is_finished(model, tmp_path):
     assert (place / "heads.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
     assert [each.name for each in place.iterdir()] == ["heads.json"]
     of_pieces = [each for each in refused if "heads.json.parts/" in each]
-    assert len(set(of_pieces)) == len(of_pieces) > 2
-    assert all("space left on device; what is finished is kept" in each for each in of_pieces)
+    assert len(set(of_pieces)) > 2
+    assert any("heads.json can't be written" in each for each in refused)
+    assert all("space left on device; what is finished is kept" in each for each in refused)
+
+
+def test_two_calls_never_write_into_one_file(model, tmp_path, monkeypatch):
+    """Nor over what came to be there while one worked."""
+    file, measured, piece = tmp_path / "heads.json", [], fitting._piece
+
+    def a_second_call(text, *rest):
+        measured.append(text)
+        if len(measured) == 1:
+            with pytest.raises(InputError, match=r"parts is being written to already; wait until"):
+                attnflow.fit(TEXTS[:9], model, save=file, overwrite=True)
+            attnflow.fit(TEXTS[:9], model, save=tmp_path / "other.json")
+        return piece(text, *rest)
+
+    def another_program(text, *rest):
+        file.write_text("mine")
+        return piece(text, *rest)
+
+    monkeypatch.setattr(fitting, "_piece", another_program)
+    with pytest.raises(InputError, match=r"heads\.json exists; choose another name, or overwrite"):
+        attnflow.fit(TEXTS[:9], model, save=file)
+    assert file.read_text() == "mine"
+    monkeypatch.setattr(fitting, "_piece", None)  # all was measured, and is kept
+    learned = attnflow.fit(TEXTS[:9], model, save=file, overwrite=True)
+    file.unlink()
+    monkeypatch.setattr(fitting, "_piece", a_second_call)
+    assert attnflow.fit(TEXTS[:9], model, save=file) == learned
+    assert {each.name for each in tmp_path.iterdir()} == {"heads.json", "other.json"}
+
+
+def test_a_file_that_another_call_has_just_finished_stays(model, tmp_path, monkeypatch):
+    """It is written between the first look at the place and the lock."""
+    file = tmp_path / "heads.json"
+
+    @contextmanager
+    def finished_by_another(folder):
+        with alone_in(folder):
+            file.write_text("the other's")
+            yield
+
+    monkeypatch.setattr(fitting, "alone_in", finished_by_another)
+    monkeypatch.setattr(fitting, "load_model", None)
+    with pytest.raises(InputError, match=r"heads\.json exists"):
+        attnflow.fit(TEXTS[:9], model, save=file)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [
+        ("heads.json", "the other's")
+    ]
 
 
 @pytest.mark.parametrize(

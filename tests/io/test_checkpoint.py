@@ -14,7 +14,9 @@ import torch
 
 from attnflow.errors import InputError
 from attnflow.io import checkpoint as module
-from attnflow.io.checkpoint import Checkpoint
+from attnflow.io import files
+from attnflow.io.checkpoint import Checkpoint, alone_in
+from attnflow.io.files import only_writer
 from full_disk import files_up_to
 
 REQUEST = {"model": None, "count": 6, "recipe": {"steps": 90, "mixture": {"natural": 24}}}
@@ -177,7 +179,8 @@ def test_a_folder_that_can_not_be_made_is_named(tmp_path):
 
 WRITER = """
 import sys
-from attnflow.io.checkpoint import Checkpoint
+from attnflow.io.checkpoint import Checkpoint, alone_in
+from attnflow.io.files import only_writer
 checkpoint = Checkpoint(sys.argv[1], {"count": 1})
 number = checkpoint.get("state", [0])[0]
 while True:
@@ -210,3 +213,19 @@ def test_kill_9_at_random_moments_leaves_a_readable_state(tmp_path):
         for name in checkpoint.names():
             assert checkpoint.get(name) is not None
     assert json.loads((tmp_path / "request.json").read_text())["request"] == {"count": 1}
+
+
+def test_a_folder_that_goes_while_it_is_locked_is_refused(tmp_path, monkeypatch):
+    """Its owner has just ended: a lock on what was removed keeps nobody out."""
+    folder = tmp_path / "parts"
+    take = files.fcntl.flock
+
+    def removed(handle, how):
+        folder.rmdir()
+        take(handle, how)
+
+    monkeypatch.setattr(files.fcntl, "flock", removed)
+    with pytest.raises(InputError, match="is being written to already"), alone_in(folder):
+        pass
+    with pytest.raises(InputError, match="is being written to already"), only_writer(folder):
+        pass

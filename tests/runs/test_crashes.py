@@ -212,7 +212,7 @@ def test_one_process_at_a_time_runs_into_a_folder(tmp_path, model, end):
         second = run(place)
         _, told = second.communicate()
         assert second.returncode == 2
-        assert f"another process is writing to {place}; wait" in told
+        assert f"{place} is being written to already; wait" in told
         assert attnflow.read_run(place, unfinished=True).rows == 2
         if end == "killed":
             first.kill()

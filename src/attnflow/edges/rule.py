@@ -94,7 +94,11 @@ class EdgeRule:
 
     def apply(self, activations: Activations) -> Maps:
         """The maps of activations, each with a head axis; amounts are one array of all steps."""
-        given = activations.copied() if is_foreign(self.maps) else activations
+        given = activations
+        if is_foreign(self.maps):
+            from attnflow.records.arrays import copied
+
+            given = copied(activations)  # blocks hold the model's own weights
         with name_failure(f"edges={self.name!r}"):
             made = self.maps(given)
         found = made if isinstance(made, Maps) else Maps(made)

@@ -17,8 +17,8 @@ from attnflow.edges import EDGE_RULES
 from attnflow.errors import InputError, shown
 from attnflow.evaluation.agreement import spearman
 from attnflow.evaluation.importance import blank_out
-from attnflow.io.checkpoint import Checkpoint
-from attnflow.io.files import check_target, digest
+from attnflow.io.checkpoint import Checkpoint, alone_in
+from attnflow.io.files import GO_ON, check_target, digest, write_file
 from attnflow.io.inputs import as_list, check_unicode
 from attnflow.io.progress import progress_bar
 from attnflow.models.loading import load_model
@@ -30,7 +30,7 @@ from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.records import FloatArray
 from attnflow.records.arrays import round_scores, to_numpy
-from attnflow.records.learned import LearnedHeads
+from attnflow.records.learned import LearnedHeads, encoded
 from attnflow.records.selection import is_integer
 from attnflow.registry import code_digest
 
@@ -79,48 +79,63 @@ def fit(texts: Iterable[str], model: Source = None, *, options: FitOptions) -> L
         >>> attnflow.fit(texts, "verbs", edges="attention").edges
         'attention'
     """
-    edges, replacement, progress = options.edges, options.replacement, options.progress
-    held_out, ridge, seed = options.held_out, options.ridge, options.seed
-    _check_options(edges, held_out, ridge, seed)
+    _check_options(options.edges, options.held_out, options.ridge, options.seed)
     listed, single = as_list(texts)
     given = [check_unicode("text", one) for one in listed]
     for one in given:
         check_texts("fit", one)
     _check_count(1 if single else len(set(given)))
-    target = (
-        None if options.save is None else check_target(options.save, overwrite=options.overwrite)
-    )
-    loaded = load_model(model, device=options.device)
-    kept_options = {"replacement": replacement, "held_out": held_out, "ridge": ridge, "seed": seed}
-    checkpoint = None
-    if target is not None:
-        from attnflow.runs.manifest import versions
+    if options.save is None:
+        return _fit(given, load_model(model, device=options.device), options, None)
+    target = check_target(options.save, overwrite=options.overwrite)
+    folder = target.with_name(f"{target.name}.parts")
+    with alone_in(folder):
+        check_target(target, overwrite=options.overwrite)  # not written in between
+        loaded = load_model(model, device=options.device)
+        checkpoint = Checkpoint(folder, _request(given, loaded, options))
+        learned = _fit(given, loaded, options, checkpoint)
+        check_target(target, overwrite=options.overwrite)
+        write_file(target, encoded(learned), GO_ON)
+        checkpoint.done()
+    return learned
 
+
+def _request(texts: Sequence[str], model: ModelAdapter, options: FitOptions) -> dict[str, Any]:
+    """Everything that decides what is measured."""
+    from attnflow.runs.manifest import versions
+
+    return {
+        "model": model.name,
         # By its weights, too: a model that was trained on has the same name.
-        request: dict[str, Any] = {"model": loaded.name, "weights": weights_digest(loaded)}
-        request |= {"settings": settings_digest(loaded), "versions": versions()}
-        request |= {"edges": edges, "code": code_digest(EDGE_RULES[edges])}
-        request |= {"replacement": replacement}
-        folder = target.with_name(f"{target.name}.parts")
-        checkpoint = Checkpoint(folder, {**request, "texts": digest(given)})
-    pieces = _measure(given, loaded, edges, replacement, checkpoint, progress=progress)
+        "weights": weights_digest(model),
+        "settings": settings_digest(model),
+        "versions": versions(),
+        "edges": options.edges,
+        "code": code_digest(EDGE_RULES[options.edges]),
+        "replacement": options.replacement,
+        "texts": digest(texts),
+    }
+
+
+def _fit(
+    texts: Sequence[str], model: ModelAdapter, options: FitOptions, checkpoint: Checkpoint | None
+) -> LearnedHeads:
+    edges, replacement, ridge = options.edges, options.replacement, options.ridge
+    held_out, seed = options.held_out, options.seed
+    pieces = _measure(texts, model, edges, replacement, checkpoint, progress=options.progress)
     shape = [int(count) for count in pieces[0]["shape"]]
     kept, apart = _split(pieces, held_out, seed)
     weights = _learn([pieces[place] for place in kept], ridge)
     figures = _figures([pieces[place] for place in apart], weights)
     split = np.split(weights, np.cumsum(shape)[:-1])
-    learned = LearnedHeads(
+    how = {"replacement": replacement, "held_out": held_out, "ridge": ridge, "seed": seed}
+    return LearnedHeads(
         tuple(tuple(float(each) for each in layer) for layer in split),
-        loaded.name,
+        model.name,
         edges,
-        {**kept_options, "texts": len(kept)},
+        {**how, "texts": len(kept)},
         {"texts": len(apart), **figures},
     )
-    if target is not None:
-        learned.save(target, overwrite=True)  # which was checked before any work
-    if checkpoint is not None:
-        checkpoint.done()
-    return learned
 
 
 def _check_count(different: int) -> None:

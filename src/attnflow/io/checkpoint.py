@@ -16,7 +16,6 @@ SHA-256 and reported. Several processes may share a folder if no two of them wri
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
@@ -24,11 +23,20 @@ import os
 import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from attnflow.errors import InputError
-from attnflow.io.files import GO_ON, PART_SUFFIX, digest, is_file, write_file, writing
+from attnflow.io.files import (
+    GO_ON,
+    PART_SUFFIX,
+    digest,
+    is_file,
+    only_writer,
+    write_file,
+    writing,
+)
 
 FORMAT = 1
 REQUEST = "request.json"
@@ -135,12 +143,7 @@ class Checkpoint:
             leftover.unlink(missing_ok=True)
 
     def _create(self) -> None:
-        with writing(self.folder):
-            try:
-                self.folder.mkdir(parents=True, exist_ok=True)
-            except (FileExistsError, NotADirectoryError):
-                msg = f"{self.folder} can't be created: a file is in the way; choose another folder"
-                raise InputError(msg) from None
+        _make(self.folder)
         path = self.folder / REQUEST
         if not path.exists():
             saved = {"request": self.request, "sha256": self._digest}
@@ -151,7 +154,7 @@ class Checkpoint:
         for pattern in (f"*{PIECE_SUFFIX}", f"*{PART_SUFFIX}", REQUEST):  # the request last
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self.folder.rmdir()
 
     def _path(self, name: str) -> Path:
@@ -162,6 +165,31 @@ class Checkpoint:
             )
             raise InputError(msg)
         return self.folder / f"{name}{PIECE_SUFFIX}"
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Create the folder of a checkpoint, and refuse it while something else works in it.
+
+    Where the work ends before anything was saved, the folder is removed again.
+    """
+    _make(folder)
+    with only_writer(folder):
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):
+                folder.rmdir()
+            raise
+
+
+def _make(folder: Path) -> None:
+    with writing(folder):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            msg = f"{folder} can't be created: a file is in the way; choose another folder"
+            raise InputError(msg) from None
 
 
 def saved_names(folder: Path) -> list[str]:

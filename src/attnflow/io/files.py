@@ -15,6 +15,11 @@ from typing import Any
 
 from attnflow.errors import InputError, shown
 
+try:
+    import fcntl
+except ImportError:  # on Windows, where folders can't be locked
+    fcntl = None  # type: ignore[assignment]
+
 PART_SUFFIX = ".part"
 ELSEWHERE = "choose another place"
 GO_ON = "what is finished is kept: free some disk space, and run the same command again"
@@ -124,6 +129,43 @@ def _write_and_rename(path: Path, content: bytes, mode: int | None) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[bool]:
+    """Refuse a folder that is written to already; yields whether a lock could be taken.
+
+    The system drops the lock with the process, however that ends.
+    """
+    if fcntl is None:
+        yield False
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        raise _written(folder) from None
+    try:
+        yield _lock(handle, folder)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: Path) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _written(folder) from None
+    except OSError:  # network file systems often can't
+        return False
+    if os.fstat(handle).st_nlink == 0:  # removed by one that has just ended
+        raise _written(folder)
+    return True
+
+
+def _written(folder: Path) -> InputError:
+    return InputError(
+        f"{folder} is being written to already; wait until that ends, or choose another place"
+    )
 
 
 # Checksums of plain data, so that what is read back is what was saved.

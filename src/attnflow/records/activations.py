@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from attnflow.errors import InputError
-from attnflow.records.arrays import copied, to_numpy
+from attnflow.records.arrays import to_numpy
 from attnflow.records.types import Array
 
 
@@ -135,15 +135,6 @@ class Relevances:
         """What did not arrive at a token's embedding: biases and positions have it."""
         return self.value - float(self.inputs.sum())
 
-    def copied(self) -> Relevances:
-        """The same with arrays of its own."""
-        return replace(
-            self,
-            maps=copied(self.maps),
-            inputs=copied(self.inputs),
-            streams=None if self.streams is None else copied(self.streams),
-        )
-
     @property
     def statistics(self) -> dict[str, float]:
         """What the value is made of."""
@@ -220,19 +211,6 @@ class Activations:
                 parts = (block.values, block.output, block.residual, block.row_scale)
                 arrays += [part for part in parts if part is not None]
         return sum(int(each.nbytes) for each in arrays)
-
-    def copied(self) -> Activations:
-        """The same with arrays of its own; the parts of blocks stay the model's."""
-        own: dict[str, Any] = {
-            name: tuple(map(copied, arrays))
-            for name in ("attention", "gradients", "zeroed")
-            if (arrays := getattr(self, name)) is not None
-        }
-        if self.relevance is not None:
-            own["relevance"] = self.relevance.copied()
-        if self.removal is not None:
-            own["removal"] = copied(self.removal)
-        return replace(self, **own)
 
     def carried_by(self, step: int) -> list[int]:
         """The positions that a step, counted from 0, carries along."""

@@ -6,6 +6,7 @@ torch is never imported here: a tensor can only arrive when its owner has import
 from __future__ import annotations
 
 import sys
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -58,11 +59,18 @@ def to_numpy(array: Array) -> Any:
     return array.detach().cpu().double().numpy() if is_tensor(array) else double(array)
 
 
-def copied(array: Array) -> Array:
-    """An array of the same values with memory of its own; sparse ones can't be written into."""
-    if is_tensor(array):
-        return array.clone()
-    return array.copy() if isinstance(array, np.ndarray) else array
+def copied(value: Any) -> Any:
+    """The same with memory of its own: an array, or a tuple or record that holds some."""
+    if is_tensor(value):
+        return value.clone()
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, tuple):
+        return tuple(map(copied, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {each.name: copied(getattr(value, each.name)) for each in fields(value) if each.init}
+        return replace(value, **own)
+    return value
 
 
 def on_cpu(array: Array) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
 from attnflow.records.activations import Relevances
-from attnflow.records.arrays import copied, to_numpy
+from attnflow.records.arrays import to_numpy
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair
 from attnflow.records.types import Array, FloatArray
@@ -60,12 +60,6 @@ class LayeredGraph:
         maps = None if self.maps is self.weights else self.maps
         arrays = (self.weights, self.heads, maps, *tuple(self.cache.values()))
         return sum(int(each.nbytes) for each in arrays if each is not None)
-
-    def copied(self) -> LayeredGraph:
-        """The same graph with arrays of its own."""
-        relevance = None if self.relevance is None else self.relevance.copied()
-        arrays = {name: copied(getattr(self, name)) for name in ("weights", "heads", "maps")}
-        return replace(self, relevance=relevance, **arrays)
 
     def edges_of(self, pair: Pair) -> FloatArray:
         """The edges of a pair's source, ``[key]``: those of its head, where one is named."""

@@ -117,8 +117,7 @@ class LearnedHeads:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a JSON file, which `load` reads and ``heads=FILE`` takes."""
         target = check_target(path, overwrite=overwrite)
-        text = json.dumps(with_checksum({"format": FORMAT, **asdict(self)}), indent=1)
-        write_file(target, text.encode() + b"\n")
+        write_file(target, encoded(self))
         return target
 
     @classmethod
@@ -149,6 +148,12 @@ class LearnedHeads:
         except InputError as error:
             msg = f"{file} is damaged: {error}"
             raise InputError(msg) from None
+
+
+def encoded(heads: LearnedHeads) -> bytes:
+    """The content of the file of learned heads."""
+    text = json.dumps(with_checksum({"format": FORMAT, **asdict(heads)}), indent=1)
+    return text.encode() + b"\n"
 
 
 def _is_list(given: object) -> bool:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError
-from attnflow.io.files import GO_ON, PART_SUFFIX, digest, write_file
+from attnflow.io.files import GO_ON, PART_SUFFIX, digest, only_writer, write_file
 from attnflow.io.progress import progress_bar
 from attnflow.io.rows import Columns, Row, Rows, row_bytes
 from attnflow.options.option import options_of, values_of
@@ -34,41 +33,6 @@ from attnflow.runs.work import ShardJob, Work
 
 if TYPE_CHECKING:
     from attnflow.models.loading import Source
-
-try:
-    import fcntl
-except ImportError:  # on Windows, where folders can't be locked
-    fcntl = None  # type: ignore[assignment]
-
-
-@contextmanager
-def only_writer(folder: Path) -> Iterator[bool]:
-    """Refuse a folder that another process writes to; yields whether a lock could be taken.
-
-    The system drops the lock with the process, however that ends.
-    """
-    if fcntl is None:
-        yield False
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        yield _lock(handle, folder)
-    finally:
-        os.close(handle)
-
-
-def _lock(handle: int, folder: Path) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        msg = (
-            f"another process is writing to {folder}; wait until it ends, or choose another folder"
-        )
-        raise InputError(msg) from None
-    except OSError:  # network file systems often can't
-        return False
-    return True
-
 
 SAMPLE = 2  # rows on which every worker checks the model once
 
