@@ -3,6 +3,8 @@
 import math
 import sys
 from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ import attnflow
 from attnflow_experiments.evidence import __main__ as command
 from attnflow_experiments.evidence import edge_tables, ranking, tables, truth
 from attnflow_experiments.evidence.circuits import FAMILIES, TASKS, make_circuits
+from attnflow_experiments.evidence.trials import make_trials
 from attnflow_experiments.known_answers.cases import Case
+from attnflow_experiments.known_answers.trials import Settings
 
 TEXT = "the story is slow , but the music is wonderful ."
 PER_ROUND = sum(len(families) for _, _, families in TASKS.values())
@@ -144,3 +148,25 @@ def test_a_table_says_what_is_left_without_the_first_edges():
     (row,) = [row for row in rows if row.startswith("| random |")]
     assert row.rstrip(" |").split(" | ")[-1].startswith("−1.00")
     assert next(make_circuits(0)).task == next(iter(TASKS))
+
+
+def test_maps_of_a_tape_are_brought_to_the_host():
+    maps = [torch.rand(3, 3, requires_grad=True)]  # as those of a GPU, which NumPy refuses, too
+    found = ranking.edge_values(SimpleNamespace(maps=maps), "raw")
+    assert found == pytest.approx(maps[0].detach().numpy()[None])
+
+
+def test_a_trial_that_has_some_pieces_only_is_left_out():
+    trials = make_trials(Settings(Path()))
+    single = {"single edges": {"changes": [-3.0, -2.0]}, "single heads": {"changes": [-1.0]}}
+    found = {
+        "edges-planted": [single],
+        "faithful-planted": [{"lrp": {"refused": "no"}}],
+        "planted-minilm": [{"words": {"words": [0, 1]}}],
+        "documents": [{"lrp": {"documents": [1.0, 2.0]}}],
+        "knockouts-planted": [{"knockouts": {"refused": "no"}}],
+        "copied": [{"lrp": {"scores": [1.0, 2.0], "deciding": [False, True]}}],
+    }
+    written = tables.write_tables({name: (trials[name], each) for name, each in found.items()})
+    assert set(written) == {"Known answers: SmolLM2"}
+    assert "| lrp | 1.00 [" in written["Known answers: SmolLM2"]
