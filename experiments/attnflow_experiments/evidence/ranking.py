@@ -183,8 +183,7 @@ def heads(name: str) -> Work:
         made = session.config.rule.apply(session.activations).layers
         counts = [int(each.shape[0]) for each in made]
         values = [
-            to_numpy(each)[:, seen].clip(0).sum(-1)
-            for each, seen in zip(made, there, strict=True)
+            to_numpy(each)[:, seen].clip(0).sum(-1) for each, seen in zip(made, there, strict=True)
         ]
         if name == "random":
             values = [

@@ -29,6 +29,8 @@ ON_OTHERS = (
     *("relevance flow", "relevance flow, stations", "lrp, as rollout on relevance"),
     *("ALTI rollout", "attention flow"),
 )
+CLASSIFIERS = ("probe", "planted-smollm", "planted-decoder")  # on decoders
+JUDGED = ("circuits", "edges", "heads", "stable", "learned")  # kinds that judge more than words
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,14 @@ class Trial:
     @property
     def table(self) -> str:
         """The title of the table of known answers that it is a column of."""
+        if self.model in CLASSIFIERS:
+            return "Known answers: classifiers on decoders"
         return "Known answers: SmolLM2" if self.model == "smollm" else "Known answers: other models"
+
+    @property
+    def file(self) -> str:
+        """Which file of Parquet its numbers are kept in."""
+        return "ground-truth" if self.kind in JUDGED else "evidence"
 
     @property
     def works(self) -> dict[str, Work]:
