@@ -108,6 +108,8 @@ def test_many_texts_have_pages():
     assert re.findall(r">(t\d+)<", page) == [f"t{at}" for at in range(50, 100)]
     assert re.findall(r"page=(\d)", page) == ["1", "2", "3"]
     assert "One method was run" in page
+    assert "Disagreement" not in page
+    assert "by row" not in page
     assert '<a href="./#' not in page
 
 

@@ -73,6 +73,7 @@ export class KnockoutCard {
     this.said.textContent = found?.sentence ?? "";
     this.keep.hidden = !found;
     this.clear.hidden = !this.set.length;
+    const within = this.element.contains(document.activeElement);
     this.items.replaceChildren(
       ...this.set.map((item) => {
         const onclick = () => this.toggle(item);
@@ -83,6 +84,8 @@ export class KnockoutCard {
       }),
     );
     this.list.replaceChildren(...this.kept.map(makeKept));
+    // What was pressed may be gone: the keyboard stays in the card.
+    if (within && !this.element.contains(document.activeElement)) this.layer.focus();
   }
 
   pin() {
