@@ -69,11 +69,12 @@ export class KnockoutCard {
   }
 
   draw(found) {
+    const active = document.activeElement;
+    const within = this.element.contains(active);
     this.found = found;
     this.said.textContent = found?.sentence ?? "";
     this.keep.hidden = !found;
     this.clear.hidden = !this.set.length;
-    const within = this.element.contains(document.activeElement);
     this.items.replaceChildren(
       ...this.set.map((item) => {
         const onclick = () => this.toggle(item);
@@ -85,7 +86,7 @@ export class KnockoutCard {
     );
     this.list.replaceChildren(...this.kept.map(makeKept));
     // What was pressed may be gone: the keyboard stays in the card.
-    if (within && !this.element.contains(document.activeElement)) this.layer.focus();
+    if (within && !active.offsetParent) this.layer.focus();
   }
 
   pin() {
