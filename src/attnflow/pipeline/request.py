@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
-from attnflow.edges.graph import EdgeOptions, HeadRule, check_heads, fuse_heads
+from attnflow.edges.graph import EdgeOptions, HeadRule, fuse_heads
 from attnflow.errors import InputError, shown, unknown
 from attnflow.io.files import as_path
 from attnflow.io.inputs import check_choice
@@ -89,7 +89,6 @@ class Request(ExplainOptions):
     def __post_init__(self) -> None:
         for name, value in self._plain().items():
             object.__setattr__(self, name, value)
-        check_heads(self.heads)
         known = self.correction is None or isinstance(self.correction, str)
         if not known or self.correction not in (None, "auto", *CORRECTIONS):
             allowed = (*CORRECTIONS, "auto")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import InputError
 from attnflow.records.activations import Relevances
 from attnflow.records.arrays import to_numpy
+from attnflow.records.layers import DeviceLayers
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair
 from attnflow.records.types import Array, FloatArray
@@ -53,6 +54,16 @@ class LayeredGraph:
     def size(self) -> int:
         """The number of nodes of a layer."""
         return int(self.weights.shape[-1])
+
+    @property
+    def made(self) -> Any:
+        """The edges as they were made, with those that are left out of ``weights``."""
+        return self.weights.given if isinstance(self.weights, DeviceLayers) else self.weights
+
+    @property
+    def without_first(self) -> bool:
+        """Whether edges to the first token are left out of what was made."""
+        return isinstance(self.weights, DeviceLayers) and self.weights.without_first
 
     @property
     def nbytes(self) -> int:
