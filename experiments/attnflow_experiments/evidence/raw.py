@@ -30,7 +30,10 @@ def write_raw(path: Path, found: Mapping[str, Sequence[Found]]) -> None:
         {n: pa.array(columns.get(n, ()), t) for n, t in zip(NAMES, types, strict=True)}
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, compression="zstd", compression_level=12)
+    small = {"compression": "zstd", "compression_level": 19, "row_group_size": len(rows) or 1}
+    pq.write_table(
+        table, path, use_dictionary=list(NAMES[:-1]), use_byte_stream_split=["value"], **small
+    )
 
 
 def read_raw(path: Path) -> dict[str, list[Found]]:

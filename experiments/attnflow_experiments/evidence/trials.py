@@ -29,7 +29,11 @@ ON_OTHERS = (
     *("relevance flow", "relevance flow, stations", "lrp, as rollout on relevance"),
     *("ALTI rollout", "attention flow"),
 )
-CLASSIFIERS = ("probe", "planted-smollm", "planted-decoder")  # on decoders
+TABLES = {  # by the model, the table of known answers; all other models are encoders
+    "smollm": "SmolLM2",
+    **dict.fromkeys(("probe", "planted-smollm", "planted-decoder"), "classifiers on decoders"),
+    **dict.fromkeys(("copier", "watcher"), "other kinds"),
+}
 JUDGED = ("circuits", "edges", "heads", "stable", "learned")  # kinds that judge more than words
 
 
@@ -64,9 +68,7 @@ class Trial:
     @property
     def table(self) -> str:
         """The title of the table of known answers that it is a column of."""
-        if self.model in CLASSIFIERS:
-            return "Known answers: classifiers on decoders"
-        return "Known answers: SmolLM2" if self.model == "smollm" else "Known answers: other models"
+        return f"Known answers: {TABLES.get(self.model, 'encoders')}"
 
     @property
     def file(self) -> str:
