@@ -532,17 +532,12 @@ class Session:
         warnings = {"warnings": told} if told else {}
         attribution = Attribution(
             **{**parts, "options": parts["options"] | read},
-            tokens=tokens.names,
+            **tokens.about_input,
             scores=values if groups is None else _spread(values, groups),
             depth=self.depth,
             model=self.adapter.name,
-            text=tokens.text,
             prediction=self.prediction,
             statistics={**scores.statistics, "model": model, **warnings},
-            word_ids=tokens.word_ids,
-            word_texts=tokens.word_texts,
-            segments=tokens.segments,
-            grid=tokens.grid,
         )
         return attribution if groups is None else merge_words(attribution, values)
 
@@ -573,16 +568,17 @@ class Session:
         trace_of = find_trace(method)
         source = resolve("query", query, 0, self.size - 1, self.size)
         keys = resolve_all("key", [key for _, key in places], 0, self.size - 1, self.size)
-        depth, names = self.depth, self.tokens.names
+        depth = self.depth
         layers = resolve_all("layer", [layer for layer, _ in places], 1, depth, depth + 1)
+        said = self.tokens.about_input
         if self.config.source == LOGIT:  # which is one more position
             graph, source = self.logit_graph(method), self.size
-            names = (*names, f"logit of {self.named_objective['target']}")
+            logit = f"logit of {self.named_objective['target']}"
+            said = self.tokens.with_logit(logit).about_input
         else:
             graph = self.graph(method)
         about: dict[str, Any] = {
-            "tokens": names,
-            "text": self.tokens.text,
+            **said,
             "model": self.adapter.name,
             "prediction": self.prediction,
             "causal": self.causal,
