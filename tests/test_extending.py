@@ -233,7 +233,7 @@ def test_a_rule_that_measures_the_residual_gets_none():
         found = attnflow.explain(TEXT, "verbs", edges="whole", method="rollout")
         assert found.options["residual"] == 0.0
         with pytest.raises(
-            InputError, match=r"residual=0\.5 can't be chosen: edges='whole' measures"
+            InputError, match=r"residual=0\.5 does not apply to edges='whole': the rule measures"
         ):
             attnflow.explain(TEXT, "verbs", edges="whole", residual=0.5)
     finally:

@@ -19,7 +19,8 @@ from attnflow.methods.question import Question, Target, no_progress, resolve_tar
 from attnflow.methods.relevance_flow import check_start, stays_on_device
 from attnflow.models.adapter import Objective
 from attnflow.models.outputs import is_number
-from attnflow.options.option import described
+from attnflow.options.option import described, refuse
+from attnflow.options.tables import NO_OFFSETS, PAIRS, PIECES
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.request import LOGIT, Request, check_single_heads, starts_at_target
 from attnflow.records import (
@@ -628,14 +629,10 @@ class Session:
     def check(self) -> None:
         """Refuse options that this input has no meaning for."""
         if self.config.discard and self.activations.ends is not None:
-            msg = "discard is defined for models of one sequence, not for encoder–decoders"
-            raise InputError(msg)
+            refuse(self.config, "discard", self.config.discard, PAIRS, self.adapter.name)
         if self.config.words and self.tokens.word_ids is None:
-            why = "its tokenizer gave no offsets in the text"
-            if self.tokens.grid is not None:
-                why = "an image or a sound consists of pieces, not of words; leave words out"
-            msg = f"{self.adapter.name} has no words: {why}"
-            raise InputError(msg)
+            why = NO_OFFSETS if self.tokens.grid is None else PIECES
+            refuse(self.config, "words", self.config.words, why, self.adapter.name)
 
     def check_one_position(self) -> None:
         """Refuse routes from the mean of several positions: they start at one."""
