@@ -224,7 +224,7 @@ def test_a_list_has_what_each_has_alone(encoder, kind):
 def test_a_list_of_no_targets_is_no_target(encoder):
     found = attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, None])
     assert used(found[0]) == choice.PAPER
-    with pytest.raises(InputError, match="target=2 has no effect"):
+    with pytest.raises(InputError, match="target=2 does not apply to"):
         attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, 2])
 
 
