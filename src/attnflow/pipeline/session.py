@@ -573,15 +573,18 @@ class Session:
         trace_of = find_trace(method)
         source = resolve("query", query, 0, self.size - 1, self.size)
         keys = resolve_all("key", [key for _, key in places], 0, self.size - 1, self.size)
-        depth, names = self.depth, self.tokens.names
+        depth, names, words = self.depth, self.tokens.names, self.tokens.word_ids
         layers = resolve_all("layer", [layer for layer, _ in places], 1, depth, depth + 1)
         if self.config.source == LOGIT:  # which is one more position
             graph, source = self.logit_graph(method), self.size
             names = (*names, f"logit of {self.named_objective['target']}")
+            words = None if words is None else (*words, None)
         else:
             graph = self.graph(method)
         about: dict[str, Any] = {
             "tokens": names,
+            "word_ids": words,
+            "word_texts": self.tokens.word_texts,
             "text": self.tokens.text,
             "model": self.adapter.name,
             "prediction": self.prediction,

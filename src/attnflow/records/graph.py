@@ -128,6 +128,8 @@ class FlowTrace:
         routes: The flow as paths, the largest first; their amounts sum to ``value``.
         method: The method whose score this is.
         tokens: The input tokens that positions refer to; empty for arrays.
+        word_ids: For each token its word's index in ``word_texts``; ``None`` for special tokens.
+        word_texts: The words as they stand in the text.
         text: The input text.
         model: The model's name.
         prediction: The model's prediction.
@@ -158,6 +160,8 @@ class FlowTrace:
     carries_from: tuple[int, ...] = ()
     opposed: float = 0.0
     knockout: Knockout | None = None
+    word_ids: tuple[int | None, ...] | None = None
+    word_texts: tuple[str, ...] = ()
 
     @property
     def score(self) -> float:
