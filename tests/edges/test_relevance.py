@@ -648,7 +648,7 @@ def test_the_model_runs_unchanged_on_the_start_of_a_long_text(size):
     torch.manual_seed(0)
     config = tf.LlamaConfig(**tiny.DECODER | {"max_position_embeddings": 2048})
     model = load_model((tf.LlamaForCausalLM(config).eval(), tiny.plain()))
-    words = " ".join(("the keys to the cabinet are here".split() * size)[:size])
+    words = " ".join((["the", "keys", "to", "the", "cabinet", "are", "here"] * size)[:size])
     options = {"edges": "relevance", "method": "rollout"}
     attnflow.explain("the keys", model, **options)  # what is found out once
     lengths = []

@@ -115,8 +115,10 @@ class BoundedNetwork:
                 bounds = self._bounds_by_pulling([sets[each] for each in some])
                 lower[some] = np.maximum(lower[some], bounds[0])
                 upper[some] = np.minimum(upper[some], bounds[1])
-            searched = len(self._open(lower, upper))
-            self._search(sets, lower, upper, execution)
+            share = self._share if self._few_edges() else max(self._share, GROSS)
+            searched = len(self._open(lower, upper, share))
+            if searched:
+                self._search(sets, lower, upper, execution)
         largest = max(upper.max(initial=0.0), np.finfo(np.float32).tiny)
         statistics = {
             "sinks": len(sets),
