@@ -574,11 +574,14 @@ def test_removal_is_what_masking_an_edge_costs():
         ({"layer": 1}, "starts at layer 1 is not known"),
         ({"layers": [1, 2, 3]}, "starts at layer 1, 2, 3 is not known"),
         ({"query": 2}, "the target is read at position 0, and not at"),
-        ({"residual": 0.5}, "residual=0.5 can't be chosen"),
+        ({"residual": 0.5}, "residual=0.5 does not apply to edges='relevance'"),
         ({"discard": 0.5}, "discard=0.5 does not apply to edges='relevance'"),
         ({"normalize": True}, "normalize=True does not apply to edges='relevance'"),
         ({"correction": "uniform"}, "correction='uniform' does not apply to edges='relevance'"),
-        ({"correction": "sink"}, "correction='sink' is for causal decoders"),
+        (
+            {"correction": "sink"},
+            "correction='sink' does not apply to this model",
+        ),
         ({"source": "logit"}, "source='logit' does not apply to edges='relevance'"),
     ],
 )
