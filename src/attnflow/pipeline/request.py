@@ -18,12 +18,14 @@ from attnflow.errors import InputError, shown, unknown
 from attnflow.io.files import as_path
 from attnflow.io.inputs import check_choice
 from attnflow.methods import METHODS, Method, find_edge_method
-from attnflow.options.option import described, options_of, refuse_all, values_of
+from attnflow.options.option import described, options_of, refuse, refuse_all, values_of
 from attnflow.options.tables import (
     AMOUNTS,
     ARRIVALS,
     FROM_LOGIT,
+    MEASURED,
     MEASURES,
+    NOT_CAUSAL,
     SIGNED,
     WITHOUT_STEPS,
     ExplainOptions,
@@ -96,11 +98,7 @@ class Request(ExplainOptions):
                 unknown("correction", self.correction, allowed, "None for the plain method")
             )
         if self.residual is not None and self.rule.residual == "measured":
-            msg = (
-                f"residual={self.residual!r} can't be chosen: edges={self.edges!r} measures it; "
-                "leave residual out"
-            )
-            raise InputError(msg)
+            refuse(self, "residual", self.residual, MEASURED, f"edges={self.edges!r}")
         if not (
             self.contrast is None or isinstance(self.contrast, str) or is_integer(self.contrast)
         ):
@@ -204,11 +202,7 @@ class Request(ExplainOptions):
             usual = CAUSAL_DEFAULT if self.rule.fuses_heads else None
             return find_edge_method(method).correction or usual
         if self.correction and not causal and size > 1:
-            msg = (
-                f"correction={self.correction!r} is for causal decoders, and this model is not one"
-                "; leave it out"
-            )
-            raise InputError(msg)
+            refuse(self, "correction", self.correction, NOT_CAUSAL, "this model")
         return self.correction
 
     def resolve_layers(self, depth: int) -> tuple[tuple[int, ...], int]:

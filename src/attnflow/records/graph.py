@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import InputError
 from attnflow.records.activations import Relevances
 from attnflow.records.arrays import to_numpy
+from attnflow.records.attribution import Input
 from attnflow.records.layers import DeviceLayers
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair
@@ -102,7 +103,7 @@ class Route:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FlowTrace:
+class FlowTrace(Input):
     """What passed from (layer, query) to the input token ``key``, edge by edge.
 
     For a maximum flow it also has the proof, a minimum cut, and the routes that the flow takes.
@@ -128,9 +129,6 @@ class FlowTrace:
         routes: The flow as paths, the largest first; their amounts sum to ``value``.
         method: The method whose score this is.
         tokens: The input tokens that positions refer to; empty for arrays.
-        word_ids: For each token its word's index in ``word_texts``; ``None`` for special tokens.
-        word_texts: The words as they stand in the text.
-        text: The input text.
         model: The model's name.
         prediction: The model's prediction.
         causal: Whether the model is a causal decoder, whose scores favour the first tokens.
@@ -149,8 +147,7 @@ class FlowTrace:
     gap: float = 0.0
     routes: tuple[Route, ...] = ()
     method: str = "flow"
-    tokens: tuple[str, ...] = ()
-    text: str = ""
+    tokens: tuple[str, ...] = field(default=(), kw_only=True)
     model: str = ""
     prediction: Prediction | Any = None  # as in Attribution
     causal: bool = False
@@ -160,8 +157,6 @@ class FlowTrace:
     carries_from: tuple[int, ...] = ()
     opposed: float = 0.0
     knockout: Knockout | None = None
-    word_ids: tuple[int | None, ...] | None = None
-    word_texts: tuple[str, ...] = ()
 
     @property
     def score(self) -> float:

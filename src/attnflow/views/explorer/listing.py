@@ -14,7 +14,6 @@ from attnflow.evaluation.agreement import spearman
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import round_scores
 from attnflow.runs.reading import BadRow, Run
-from attnflow.views.colours import input_positions
 from attnflow.views.wording.labels import label
 from attnflow.views.wording.names import name_with_edges
 from attnflow.views.wording.numbers import percent
@@ -126,6 +125,5 @@ def disagreement(attributions: Sequence[Attribution]) -> float:
 
 def _sizes(of: Attribution) -> FloatArray:
     values = of.values if of.values.ndim == 1 else of.values.mean(0)
-    places = input_positions(of, len(of.tokens))
-    found: FloatArray = round_scores(np.abs(values))[places]
+    found: FloatArray = round_scores(np.abs(values))[of.ordinary]
     return found
