@@ -16,8 +16,6 @@ from attnflow.options.tables import EvaluateOptions
 if TYPE_CHECKING:
     from attnflow.evaluation.result import Evaluation
 
-_OUTPUT = "Output"
-
 Save = Annotated[
     Path | None, own.flag("--result FILE", "Save every number as JSON, for Evaluation.load.")
 ]
