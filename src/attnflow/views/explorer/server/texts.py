@@ -58,10 +58,10 @@ def render_texts(listing: Listing, model: str, order: str, page: int) -> str:
     page = min(page, last)
     shown = entries[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
     several = len(listing.explainers) > 1  # which can disagree
-    titles = ("Row", "Text", "Prediction", *listing.explainers)
+    numbers, texts = ("Disagreement", "Row") if several else ("Row",), ("Text", "Prediction")
     head = "".join(
-        f'<th scope="col">{_text(each)}</th>'
-        for each in (("Disagreement", *titles) if several else titles)
+        [f'<th scope="col" class="number">{each}</th>' for each in numbers]
+        + [f'<th scope="col">{_text(each)}</th>' for each in (*texts, *listing.explainers)]
     )
     body = "".join(_line(each, listing, model, several=several) for each in shown)
     return PAGE.format(
@@ -78,14 +78,14 @@ def _about(listing: Listing) -> str:
     pairs = "" if listing.linked else " Pairs of texts can't be opened here."
     if len(listing.explainers) < 2:
         return (
-            "The last column has the token with the highest score. One method was run; with "
+            "The last column has the word with the highest score. One method was run; with "
             "several (<code>attnflow run --method rollout --method flow …</code>), the texts on "
             f"which they disagree most come first.{pairs}"
         )
     return (
         "Disagreement is 1 less the mean rank correlation of the methods over ordinary tokens: 0 "
         "where all put tokens in the same order, 1 where orders have nothing in common. The last "
-        f"columns have the token with the highest score.{pairs}"
+        f"columns have the word with the highest score.{pairs}"
     )
 
 
@@ -93,7 +93,7 @@ def _line(entry: Entry, listing: Listing, model: str, *, several: bool) -> str:
     far = "–" if math.isnan(entry.disagreement) else f"{entry.disagreement:.2f}"
     first = f'<td class="number">{far}</td>' if several else ""
     name = str(entry.row) if entry.id is None else f"{entry.row} ({entry.id})"
-    asked = {"text": entry.text, "model": model, **listing.shown}
+    asked = {"text": entry.text, "model": model, **listing.shown, **entry.target}
     short = entry.text if len(entry.text) <= MOST_SHOWN else entry.text[:MOST_SHOWN] + " …"
     text = f'<span dir="auto">{_text(short)}</span>'
     opens = listing.linked and entry.whole
