@@ -24,6 +24,7 @@ def steps(text: Any, model: Source = None, *, options: StepsOptions) -> Reasonin
 
     Thoughts stand in ``<think>…</think>``, or before the last step. Each part and each thought is
     hidden from the steps behind it, and deleted, to see by how much their log-probabilities fall.
+    Interrupted work raises `attnflow.errors.Interrupted`, which has the steps that are measured.
 
     Args:
         text: The prompt: a text, a dict of named parts, or the messages of a chat.
