@@ -164,15 +164,18 @@ def answer_each(
 ) -> Iterator[Generation]:
     """One result per prompt and method; each is what it would be alone."""
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import answers_given, make_prompt, written_elsewhere
+    from attnflow.models.answers.logged import answers_given, prompts_alone, written_elsewhere
+    from attnflow.models.answers.prompts import make_prompt
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.generation import AnswerConfig, explain_by_each
 
     length = LENGTH if options.generate in (None, True) else options.generate
     sampling = {} if options.sampling is None else options.sampling
     texts = answers_given(options.answer, len(prompts))
+    answers = answers_of(adapter)
     if options.generate is None and options.answer is None:
-        prompts, texts = written_elsewhere(prompts)
+        prompts, texts = written_elsewhere(prompts, answers)
+    prompts = prompts_alone(prompts)
     asked = [
         AnswerConfig(
             Writing(length, text, sampling, options.seed, options.stream),
@@ -183,7 +186,6 @@ def answer_each(
         )
         for text in texts
     ]
-    answers = answers_of(adapter)
     asked_parts = options.parts, options.units, options.roles
     made = [make_prompt(each, answers.tokenizer, adapter.name, *asked_parts) for each in prompts]
     for place, (prompt, each) in enumerate(zip(made, asked, strict=True)):

@@ -84,10 +84,12 @@ def estimate_answers(
 ) -> None:
     """What answers take, one after the other."""
     from attnflow.cli.answers import prompts_of
+    from attnflow.models.answers.logged import prompts_alone
     from attnflow.options.option import options_of
     from attnflow.options.tables import AnswerOptions
 
-    prompts, parts = prompts_of(texts, file, asked)
+    given_prompts, parts = prompts_of(texts, file, asked)
+    prompts = prompts_alone(given_prompts)
     known = options_of(AnswerOptions)
     given = {name: each for name, each in asked.options.items() if name in known}
     given.pop("method", None)  # which may be several, and the request has them
