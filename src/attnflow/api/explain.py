@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding
 
     from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.answers.interface import Answers
+    from attnflow.models.answers.prompts import Prompt
     from attnflow.models.loading import Source
+    from attnflow.pipeline.generation import AnswerConfig
 
     # A text, a pair of texts that are read as one, token ids, an image or a sound.
     Alone = str | tuple[str, str] | PathLike[str] | Image | npt.NDArray[Any]
@@ -164,15 +167,30 @@ def answer_each(
 ) -> Iterator[Generation]:
     """One result per prompt and method; each is what it would be alone."""
     from attnflow.models.answers.interface import answers_of
+    from attnflow.pipeline.generation import explain_by_each
+
+    answers = answers_of(adapter)
+    for place, (prompt, each) in enumerate(read_prompts(prompts, answers, options)):
+
+        def within(share: float, done: int = place) -> None:
+            advance(done + share)
+
+        yield from explain_by_each(prompt, answers, request, each, within)
+        advance(place + 1)
+
+
+def read_prompts(
+    prompts: Sequence[Any], answers: Answers, options: AnswerOptions
+) -> list[tuple[Prompt, AnswerConfig]]:
+    """Each prompt as the model reads it, and how it is answered; all are checked at once."""
     from attnflow.models.answers.logged import answers_given, prompts_alone, written_elsewhere
     from attnflow.models.answers.prompts import make_prompt
     from attnflow.models.text.writing import Writing
-    from attnflow.pipeline.generation import AnswerConfig, explain_by_each
+    from attnflow.pipeline.generation import AnswerConfig
 
     length = LENGTH if options.generate in (None, True) else options.generate
     sampling = {} if options.sampling is None else options.sampling
     texts = answers_given(options.answer, len(prompts))
-    answers = answers_of(adapter)
     if options.generate is None and options.answer is None:
         prompts, texts = written_elsewhere(prompts, answers)
     prompts = prompts_alone(prompts)
@@ -186,15 +204,8 @@ def answer_each(
         )
         for text in texts
     ]
-    asked_parts = options.parts, options.units, options.roles
-    made = [make_prompt(each, answers.tokenizer, adapter.name, *asked_parts) for each in prompts]
-    for place, (prompt, each) in enumerate(zip(made, asked, strict=True)):
-
-        def within(share: float, done: int = place) -> None:
-            advance(done + share)
-
-        yield from explain_by_each(prompt, answers, request, each, within)
-        advance(place + 1)
+    how = answers.tokenizer, answers.model.name, options.parts, options.units, options.roles
+    return [(make_prompt(each, *how), one) for each, one in zip(prompts, asked, strict=True)]
 
 
 def as_far_as_done(results: Iterable[T]) -> list[T]:
