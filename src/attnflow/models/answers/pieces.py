@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, get_args
 
@@ -40,17 +41,20 @@ def cut_answer(tokens: Tokens, each: str) -> tuple[Span, ...]:
         return tuple((at, at + 1) for at in range(len(positions)))
     if each == WHOLE or tokens.spans is None:
         return ((0, len(positions)),)
-    text = tokens.answer or ""
+    return cut_spans([tokens.spans[at] for at in positions], tokens.answer or "", each)
+
+
+def cut_spans(spans: Sequence[Span], text: str, each: str) -> tuple[Span, ...]:
+    """The same of tokens that stand at these places in a text, for sentences and paragraphs."""
     ends = [end for _, end in split_units(text, each)]
     unit, owners = 0, []
-    for position in positions:
-        start, stop = tokens.spans[position]
+    for start, stop in spans:
         blank = len(text[start:stop]) - len(text[start:stop].lstrip())
         while stop > start + blank and unit < len(ends) - 1 and start + blank >= ends[unit]:
             unit += 1
         owners.append(unit)
     pieces = []
-    for _, run in groupby(range(len(positions)), key=owners.__getitem__):
+    for _, run in groupby(range(len(spans)), key=owners.__getitem__):
         first, *rest = run
         pieces.append((first, rest[-1] + 1 if rest else first + 1))
     return tuple(pieces)
