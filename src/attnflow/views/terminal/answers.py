@@ -111,7 +111,8 @@ def part_table(found: Generation, console: Console) -> Table:
         captions.append(
             f"--deletions also deletes each of the {count} parts: about {count + 2} forward passes"
         )
-    table.caption = paragraph("\n".join(filter(None, captions)), console.width, "dim")
+    lines = [paragraph(each, console.measure(table).maximum, "dim") for each in captions if each]
+    table.caption = Text("\n").join(lines)
     table.caption_justify = "left"
     return table
 
