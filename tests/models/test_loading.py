@@ -148,6 +148,31 @@ def test_an_adapter_is_never_left_out(tmp_path, monkeypatch, with_model, with_pe
         load_model(tmp_path)
 
 
+def test_a_part_of_an_adapter_is_never_left_out(tmp_path, monkeypatch):
+    """Such as the classifier that was trained with it, where the model beside it has none."""
+    saved(tmp_path, "bert")
+    monkeypatch.setattr(locating, "find_spec", lambda name: True)
+    own = tf.AutoModel.from_pretrained
+
+    def with_adapter(*args, **options):
+        network, report = own(*args, **options)
+        return network, report | {"unexpected_keys": {"classifier.weight", "classifier.bias"}}
+
+    monkeypatch.setattr(tf.AutoModel, "from_pretrained", with_adapter)
+    load_model(tmp_path)  # of a checkpoint without an adapter, such weights are none of this model
+    _load_once.cache_clear()
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    with pytest.raises(ModelError, match=r"2 weights fit nowhere .*: classifier\.bias"):
+        load_model(tmp_path)
+
+
+def test_an_index_that_is_a_list_is_named(sharded):
+    folder, _ = sharded
+    (folder / "model.safetensors.index.json").write_text("[]")
+    with pytest.raises(ModelError, match="could not be loaded"):
+        load_model(folder)
+
+
 class Wrapped(torch.nn.Module):
     """A network in another, as peft's: named for no head, and all else is the inner one's."""
 
