@@ -250,10 +250,10 @@ class ModelCheckpoint:
         network, report = loader.from_pretrained(self.where, output_loading_info=True, **options)
         left_out = sorted(report["unexpected_keys"])
         if left_out and exists(Path(self.where) / ADAPTER):
+            names = ", ".join(left_out[:3]) + " …" * (len(left_out) > 3)
             msg = (
                 f"it holds an adapter, and {len(left_out)} weights fit nowhere in the model: "
-                f"{', '.join(left_out[:3])}{' …' * (len(left_out) > 3)}; load both with peft, which says more, and give "
-                "(model, tokenizer)"
+                f"{names}; load both with peft, which says more, and give (model, tokenizer)"
             )
             raise ValueError(msg)
         return network, report["missing_keys"]
