@@ -278,6 +278,13 @@ def test_a_rule_that_needs_blocks_and_gradients_gets_them_and_refuses_arrays():
         (lambda a: [each / 0 for each in a.attention], "must hold finite numbers"),
         (lambda a: None, "NoneType is not a sequence of arrays"),
         (lambda a: [1.0] * 6, r"maps\[0\] has shape \(\)"),
+        (lambda a: [to_numpy(each) + 0.1j for each in a.attention], "real numbers, not ndarray of"),
+        (lambda a: [each.to("meta") for each in a.attention], "dense array of real numbers"),
+        (lambda a: [each.to_sparse() for each in a.attention], "dense array of real numbers"),
+        (
+            lambda a: [np.ma.masked_less(to_numpy(each), 0.1) for each in a.attention],
+            "not MaskedArray of float64",
+        ),
     ],
 )
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow"])
@@ -309,6 +316,8 @@ def test_a_rule_never_sees_a_batch():
     ("score", "message"),
     [
         (lambda *_: None, "returned NoneType; it must return Scores"),
+        (lambda *_: Scores(None), "returned scores that can't be used: .* not NoneType"),
+        (lambda *_: Scores(np.zeros(3) + 1j), "returned scores .*, not ndarray of complex128"),
         (lambda *_: Scores(np.zeros(3)), r"returned scores of shape \(3,\); this selection needs"),
         (lambda graph, *_: graph.nothing, "failed in its own code: AttributeError"),
     ],
