@@ -138,7 +138,7 @@ def test_normalized_scores_sum_to_one(encoder):
         ({"method": "magic"}, "magic.*raw, rollout, flow"),
         ({"method": ["raw", "flow"]}, r"method=\['raw', 'flow'\] is unknown; allowed: raw"),
         ({"heads": 0}, r"heads=0 must be a list"),
-        ({"target": "x", "method": "flow"}, r"target='x' has no effect on edges='attention'"),
+        ({"target": "x", "method": "flow"}, r"target='x' does not apply to edges='attention'"),
         ({"layer": 4}, "layer=4.*1 to 3"),
         ({"layer": 0}, "layer=0.*1 to 3"),
         ({"layer": -4}, "layer=-4"),

@@ -486,7 +486,10 @@ def unrun(classifier, monkeypatch):
         ({"edges": "cat", "query": "all"}, "query='all' does not apply to knockout"),
         ({"edges": "cat", "answer": "a cat"}, "generate= and answer= are for causal"),
         ({"edges": "cat", "generate": 3}, "generate= and answer= are for causal"),
-        ({"edges": "cat", "parts": {"a": "cat"}}, "parts= is for prompts"),
+        (
+            {"edges": "cat", "parts": {"a": "cat"}},
+            "parts={'a': 'cat'} .* it answers no prompts",
+        ),
         ({"edges": "cat", "bos": True}, "bos=True is for causal language models"),
         ({"edges": "cat", "truncate": 1}, "truncate=1 must be True or False"),
         ({"edges": "cat", "sampling_rate": 3}, "sampling_rate=3 is for sounds"),
@@ -504,12 +507,12 @@ def test_the_model_would_have_run(unrun):
 
 
 def test_a_position_is_refused_where_the_whole_input_has_a_label(classifier):
-    with pytest.raises(InputError, match=r"query=2 has no effect.*label of the whole input"):
+    with pytest.raises(InputError, match=r"query=2 does not apply to .*label of the whole input"):
         attnflow.knockout(TEXT, classifier, edges="cat", query=2)
 
 
 def test_answers_have_no_target(decoder):
-    with pytest.raises(InputError, match="target='cat' is not for answers"):
+    with pytest.raises(InputError, match="target='cat' does not apply to a whole answer"):
         attnflow.knockout(tiny.TEXT, decoder, edges="keys", answer="cat", target="cat")
 
 

@@ -1,15 +1,17 @@
 """What explaining an answer of a large model takes on a GPU, in its own forward passes.
 
-    python -m attnflow_experiments.large_models [--output FOLDER] [--only 8B:2048,…] [--small]
+    python -m attnflow_experiments.large_models [--output FOLDER] [--only 8B:2048,…]
+        [--seconds 120] [--small]
 
 Llamas of the shapes of a 1B and an 8B model, with random weights in bfloat16, read four documents
 and a question and have said sixteen tokens. A *forward pass* is a bare call of the network on the
 same tokens in the same process. Seconds are the best of several runs after one that compiles; GPU
 memory is the most that was allocated, weights included, host memory how far the process grew.
 
-Beside it: how near flow that is solved where the relevance is comes to the CPU's exact solver, and
-what bfloat16 changes. Each row is written to the folder when it is there, as JSON and as Markdown.
-`--small` has small shapes, to try it out anywhere.
+Beside it: the same answer explained on the CPU, with the exact solver there; how near flow that is
+solved where the relevance is comes to that solver; and what bfloat16 changes. Each row is written
+to the folder when it is there, as JSON and as Markdown; one that takes longer than it may is given
+up, and the others go on. `--small` has small shapes, to try it out anywhere.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import threading
 import time
 import traceback
@@ -33,6 +36,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import attnflow
 from attnflow.methods import relevance_flow
+from attnflow.models.capture import backward, run, towards
 from attnflow.models.capture.backward import EdgeReading
 from attnflow.pipeline import generation
 from attnflow.solvers import temporal
@@ -43,10 +47,11 @@ ANSWER = 16
 QUESTION = 24
 WORDS = 4000
 SHAPES = {  # width, layers, heads, heads of keys, width within
+    "0.1B": (768, 12, 12, 4, 2048),
     "1B": (2048, 16, 32, 8, 8192),
     "8B": (4096, 32, 32, 8, 14336),
 }
-SMALL = {"1B": (64, 4, 4, 2, 128), "8B": (128, 6, 4, 2, 256)}
+SMALL = {"0.1B": (32, 3, 4, 2, 64), "1B": (64, 4, 4, 2, 128), "8B": (128, 6, 4, 2, 256)}
 
 
 @dataclass(frozen=True)
@@ -69,19 +74,20 @@ class Row:
         return found
 
 
-ROWS = (
+ROWS = (  # what is short and matters first
+    Row("0.1B", 512, "beside the CPU"),
     Row("8B", 2048, goal=4),
     Row("8B", 8192, goal=5),
     Row("8B", 8192, "four documents", goal=10),
-    Row("1B", 32768),
-    Row("1B", 2048, "agreement"),
     Row("8B", 2048, "four documents"),
     Row("8B", 2048, "with deletions"),
     Row("1B", 2048),
     Row("1B", 8192),
-    Row("1B", 32768, "four documents"),
     Row("1B", 2048, "bfloat16"),
+    Row("1B", 32768),
+    Row("1B", 32768, "four documents"),
     Row("8B", 16384),
+    Row("1B", 2048, "agreement"),
 )
 
 
@@ -201,8 +207,12 @@ def resident() -> float:
 
 
 STAGES = (
-    (generation, "open_answer", "forward passes"),
-    (EdgeReading, "backward", "backward pass"),
+    (generation, "read_parts", "reading the prompt"),
+    (generation, "write_behind", "reading the answer"),
+    (generation, "open_answer", "passes"),
+    (towards, "run_backward", "passes: forward"),
+    (run, "called", "passes: in the model"),
+    (EdgeReading, "backward", "passes: backward"),
     (relevance_flow, "score", "flow"),
     (BoundedNetwork, "__init__", "flow: what can arrive"),
     (BoundedNetwork, "_bounds_of_tokens", "flow: all tokens"),
@@ -242,6 +252,23 @@ def wait_for(device: str) -> None:
         torch.cuda.synchronize()
 
 
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Give up what takes longer."""
+
+    def give_up(*_: Any) -> None:
+        msg = f"it took more than {seconds} s"
+        raise TimeoutError(msg)
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 class Bench:
     """A network at a time, and what is measured with it."""
 
@@ -263,6 +290,8 @@ class Bench:
             shape = self.shapes[row.shape]
             self.network = make_network(shape, self.device, torch.bfloat16)
             self.shape = row.shape
+        if row.what == "beside the CPU":
+            return self.beside(row)
         if row.what == "agreement":
             return self.agreement(row)
         if row.what == "bfloat16":
@@ -357,6 +386,33 @@ class Bench:
                 }
         return found
 
+    def beside(self, row: Row) -> dict[str, Any]:
+        """An answer explained here, also in bfloat16, and on the CPU, which solves flow exactly."""
+        prompt, answer = text_of(row.tokens)
+
+        def explained() -> tuple[Any, Any]:
+            model = attnflow.load_model((self.network, self.tokenizer))
+            found = attnflow.explain_answer(prompt, model, answer=answer, deletions=False)
+            assert found.scores is not None
+            return found.scores, found.part_scores
+
+        limits = backward.LARGE, relevance_flow.LARGE
+        backward.LARGE = relevance_flow.LARGE = 0  # as for long prompts
+        try:
+            half = explained()
+            self.network.float()
+            here = explained()
+        finally:
+            backward.LARGE, relevance_flow.LARGE = limits
+        self.network.cpu()
+        there = explained()
+        self.network, self.shape = None, ""
+        return {
+            f"{dtype}: {what}": float(np.abs(one - other).max() / np.abs(other).max())
+            for dtype, found in (("float32", here), ("bfloat16", half))
+            for what, one, other in zip(("tokens", "parts"), found, there, strict=True)
+        }
+
     def half(self, row: Row) -> dict[str, Any]:
         """What bfloat16 changes, beside the same weights in float32."""
         prompt, answer = text_of(row.tokens)
@@ -408,6 +464,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", ".")))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", help="shape:tokens, by commas")
+    parser.add_argument("--seconds", type=int, default=120, help="that a row may take")
     parser.add_argument("--small", action="store_true", help="small shapes and short texts")
     given = parser.parse_args()
     rows = list(ROWS)
@@ -424,7 +481,8 @@ def main() -> None:
         start = time.perf_counter()
         found: dict[str, Any] = {"shape": row.shape, "tokens": row.tokens, "what": row.what}
         try:
-            found |= bench.measure(row)
+            with at_most(given.seconds):
+                found |= bench.measure(row)
         except Exception as error:  # noqa: BLE001 - the other rows are measured all the same
             # The traceback holds tensors, which the next row needs the room of.
             found["error"] = f"{type(error).__name__}: {error}"[:2000]
@@ -435,7 +493,8 @@ def main() -> None:
         results.append(found)
         (given.output / "large-models.json").write_text(json.dumps(results, indent=1))
         (given.output / "large-models.md").write_text(page(results))
-        print(json.dumps({name: each for name, each in found.items() if name != "traceback"}))
+        known = {name: each for name, each in found.items() if name != "traceback"}
+        print(json.dumps(known), flush=True)
         print(found.get("traceback", ""), flush=True)
     print(f"{time.perf_counter() - began:.0f} s\n{page(results)}")
 

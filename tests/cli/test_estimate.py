@@ -1,5 +1,6 @@
 """``--dry-run``: what work would take, and nothing of the work."""
 
+import json
 import re
 
 import pytest
@@ -71,6 +72,14 @@ def test_answers_are_estimated_by_their_prompt(run, talker):
     asked = ("--answer", "is here", "--each", "tokens", "--dry-run")
     given = run("explain", "the keys to the cabinet", "-m", talker, *asked)
     assert "the answer of 2 tokens in 2 rows: about 6 passes" in given.out
+
+
+def test_the_answer_of_a_logged_chat_is_estimated_as_given(run, talker, tmp_path):
+    chat = [{"role": "user", "content": "the keys"}, {"role": "assistant", "content": "is here"}]
+    (tmp_path / "chat.json").write_text(json.dumps(chat))
+    found = run("explain", "--chat", tmp_path / "chat.json", "-m", talker, "--dry-run")
+    assert "the answer of 2 tokens in 1 row" in found.out, found.err
+    assert "once it is written" not in found.out
 
 
 def test_nothing_to_read_is_an_error(run, tmp_path):

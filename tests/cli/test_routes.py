@@ -35,6 +35,13 @@ def test_routes_prints_the_paths_and_the_cut(run, folder):
     assert f"bottleneck: {len(said['cut'])} edge" in shown
 
 
+def test_unknown_tokens_are_named_and_shown_as_they_are_written(run):
+    said = run("routes", "The music 🎵 is fine.", "--to", "🎵").out
+    assert "from “🎵”" in said
+    assert "🎵 input" in said
+    assert said.count("[UNK]") == 1  # in the note that the model does not know it
+
+
 def test_routes_merges_layers_a_path_stays_on():
     from attnflow.records import Route
     from attnflow.views.terminal.paths import _path

@@ -39,7 +39,7 @@ def test_it_says_what_was_used_where_nothing_was_named(run, tmp_path):
     source = tmp_path / "texts.txt"
     source.write_text("the keys are here\n")
     done = run("run", source, "-o", tmp_path / "out", "-m", tmp_path / "model")
-    assert "1 attributions (flow on relevance, sink)" in done.out
+    assert "1 attributions (relevance flow, sink)" in done.out
 
 
 def test_what_cannot_be_run_is_told_in_one_line(run, folder, tmp_path):

@@ -25,7 +25,7 @@ from attnflow.cli.app import app, run
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ELSEWHERE = {"tour.md", "extending.md"}  # test_tour, tests/test_extending
+ELSEWHERE = {"tour.md", "extending.md"}  # test_tour, tests/test_plugins
 RUN = (
     *("README.md", "index.md", "knockouts.md", "howto/image.md", "howto/own-model.md"),
     *("tutorials/classifier.md", "tutorials/dataset.md", "tutorials/figure.md"),

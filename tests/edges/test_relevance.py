@@ -574,11 +574,14 @@ def test_removal_is_what_masking_an_edge_costs():
         ({"layer": 1}, "starts at layer 1 is not known"),
         ({"layers": [1, 2, 3]}, "starts at layer 1, 2, 3 is not known"),
         ({"query": 2}, "the target is read at position 0, and not at"),
-        ({"residual": 0.5}, "residual=0.5 can't be chosen"),
+        ({"residual": 0.5}, "residual=0.5 does not apply to edges='relevance'"),
         ({"discard": 0.5}, "discard=0.5 does not apply to edges='relevance'"),
         ({"normalize": True}, "normalize=True does not apply to edges='relevance'"),
         ({"correction": "uniform"}, "correction='uniform' does not apply to edges='relevance'"),
-        ({"correction": "sink"}, "correction='sink' is for causal decoders"),
+        (
+            {"correction": "sink"},
+            "correction='sink' does not apply to this model",
+        ),
         ({"source": "logit"}, "source='logit' does not apply to edges='relevance'"),
     ],
 )
@@ -629,3 +632,39 @@ def test_what_the_rules_do_not_know_is_refused():
         layer.mlp.act = Exponential()
     with pytest.raises(ModelError, match="relevance can't be followed through GPT2LMHeadModel"):
         attnflow.explain(item, model, edges="relevance")
+
+
+class Shifted(nn.Module):
+    """A module that computes something else once gradients are taken."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        made = self.inner(x)
+        return made * 1.5 if torch.is_grad_enabled() else made
+
+
+@pytest.mark.parametrize("size", [40, 1100])
+def test_the_model_runs_unchanged_on_the_start_of_a_long_text(size):
+    torch.manual_seed(0)
+    config = tf.LlamaConfig(**tiny.DECODER | {"max_position_embeddings": 2048})
+    model = load_model((tf.LlamaForCausalLM(config).eval(), tiny.plain()))
+    words = " ".join((["the", "keys", "to", "the", "cabinet", "are", "here"] * size)[:size])
+    options = {"edges": "relevance", "method": "rollout"}
+    attnflow.explain("the keys", model, **options)  # what is found out once
+    lengths = []
+    layer = model.network.model.layers[0]
+    hook = layer.self_attn.q_proj.register_forward_hook(
+        lambda _, given, __: lengths.append(given[0].shape[1])
+    )
+    found = attnflow.explain(words, model, **options)
+    hook.remove()
+    assert sorted(lengths) == ([size, size] if size < 1024 else [256, size])
+    with torch.no_grad():
+        own = float(model.logits([model.tokenize(words)], [size - 1])[0].softmax(-1).max())
+    assert found.prediction.probability == pytest.approx(own, abs=1e-6)
+    layer.mlp.down_proj = Shifted(layer.mlp.down_proj)
+    with pytest.raises(ModelError, match="relevance can't be followed"):
+        attnflow.explain(words, model, **options)

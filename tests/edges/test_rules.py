@@ -180,7 +180,7 @@ def test_half_precision_is_near(precision, rule):
 
 @pytest.mark.parametrize("rule", ["norms-residual", "alti"])
 def test_a_measured_residual_can_not_be_chosen(rule):
-    with pytest.raises(InputError, match=f"edges='{rule}' measures it"):
+    with pytest.raises(InputError, match=f"edges='{rule}': the rule measures it"):
         edges("bert", rule, residual=0.5)
 
 

@@ -1,5 +1,7 @@
 """The experiments are a package of their own, and their commands say so where it is missing."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -27,6 +29,12 @@ def test_without_the_package_a_command_says_how_to_install_it(monkeypatch, name,
     experiments.add_experiments(app, TyperCommand)
     with pytest.raises(InputError, match=rf"{name} .*pip install 'attnflow\[experiments\]'"):
         app([name, *given], standalone_mode=False)
+
+
+def test_the_commands_may_be_the_first_that_is_imported():
+    code = "from attnflow_experiments.commands import COMMANDS; print(len(COMMANDS))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == str(len(experiments.ABOUT)), done.stderr
 
 
 def test_the_commands_that_are_announced_are_those_of_the_package():

@@ -118,7 +118,10 @@ def test_the_default_follows_paths(llama):
         ({"through": "prompt", "method": "direct"}, "it is for rollout, flow"),
         ({"through": "prompt", "method": "blank-out"}, "does not follow paths"),
         ({"through": "prompt", "method": "flow", "edges": "gradient"}, "needs one graph"),
-        ({"through": "prompt", "method": "rollout", "source": "logit"}, "not for source='logit'"),
+        (
+            {"through": "prompt", "method": "rollout", "source": "logit"},
+            "does not apply to source='logit'",
+        ),
     ],
 )
 def test_what_has_no_meaning_through_time_is_refused(options, message, llama):

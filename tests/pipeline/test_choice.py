@@ -113,13 +113,13 @@ def test_edges_named_alone_have_the_method_that_reads_them_best(encoder, edges):
 def test_a_target_needs_edges_that_see_it(encoder):
     found = attnflow.explain(TEXT, encoder, target=2, contrast=0)
     assert found.options["target"] == "LABEL_2"
-    with pytest.raises(InputError, match="target=2 has no effect on edges='attention'"):
+    with pytest.raises(InputError, match="target=2 does not apply to edges='attention'"):
         attnflow.explain(TEXT, encoder, method="flow", target=2)
 
 
 REFUSED = [
     ({"heads": "each"}, "heads='each' does not apply to"),
-    ({"residual": 0.3}, "residual=0.3 can't be chosen"),
+    ({"residual": 0.3}, "residual=0.3 does not apply to"),
     ({"discard": 0.1}, "discard=0.1 does not apply to"),
     ({"normalize": True}, "normalize=True does not apply to"),
     ({"layer": 1}, "above layer 3"),
@@ -224,7 +224,7 @@ def test_a_list_has_what_each_has_alone(encoder, kind):
 def test_a_list_of_no_targets_is_no_target(encoder):
     found = attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, None])
     assert used(found[0]) == choice.PAPER
-    with pytest.raises(InputError, match="target=2 has no effect"):
+    with pytest.raises(InputError, match="target=2 does not apply to"):
         attnflow.explain([TEXT, "a cat"], encoder, method="flow", target=[None, 2])
 
 

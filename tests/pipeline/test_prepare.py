@@ -94,7 +94,7 @@ def test_a_check_sees_tokens_before_anything_is_chosen(classifier, monkeypatch):
 def test_a_target_without_effect_is_refused_or_noted(classifier):
     model, config = attnflow.load_model(classifier), Request(edges="attention", target=1)
     (refused,) = prepare(config, model, ["the keys"])
-    assert "target=1 has no effect on edges='attention'" in str(refused.error)
+    assert "target=1 does not apply to edges='attention'" in str(refused.error)
     (noted,) = prepare(config, model, ["the keys"], refuse_unused=False)
     assert "the same for every target" in noted.chosen.notes[0]
 

@@ -153,7 +153,9 @@ def test_what_can_never_work_is_refused_before_any_work(tmp_path, folder):
             attnflow.run(options.pop("rows", TEXTS), place, options.pop("model", folder), **options)
 
     refused("layer=9 does not exist", layer=9)
-    refused("contrast='LABEL_1' has no effect", contrast="LABEL_1", methods="flow")
+    refused(
+        "contrast='LABEL_1' does not apply to edges='attention'", contrast="LABEL_1", methods="flow"
+    )
     rows = [{"text": "a", "y": 1}]
     refused("a target column has no effect", target_column="y", rows=rows, methods="flow")
     refused("method='fl' is unknown", methods="fl")

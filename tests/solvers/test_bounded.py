@@ -98,6 +98,23 @@ def test_where_edges_are_too_many_the_strongest_are_tried_once(monkeypatch):
     assert (exact <= found.upper * (1 + ROUNDING)).all()
 
 
+def test_of_too_many_edges_none_are_tried_where_bounds_are_near(monkeypatch):
+    relevance = amounts(2, 8, 40, heavy=7.0, causal=False)
+    sinks = [tuple(range(1, 20)), tuple(range(20, 40))]
+    monkeypatch.setattr(bounded, "STRONGEST", (20, 200, 2000))
+    monkeypatch.setattr(BoundedNetwork, "_strongest", None)
+    network = BoundedNetwork(torch.tensor(relevance), (0,), share=1e-7)
+    with pytest.raises(TypeError):
+        network.solve(sinks)
+    monkeypatch.setattr(bounded, "GROSS", 1.0)
+    found = network.solve(sinks)
+    exact = temporal.solve(np.maximum(relevance, 0), (0,), sinks).values
+    assert found.statistics["searched"] == 0
+    assert found.statistics["largest_gap"] > 1e-7
+    assert (found.values <= exact * (1 + ROUNDING)).all()
+    assert (exact <= found.upper * (1 + ROUNDING)).all()
+
+
 def test_blocks_of_rows_change_nothing(device, monkeypatch):
     relevance = torch.tensor(amounts(3, 6, 50), device=device)
     sinks = [(at,) for at in range(48)]

@@ -448,10 +448,11 @@ def test_layers_are_read_once_from_the_top():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"capacities": np.ones((2, 3, 4))}, r"layer 2 .* shape \(3, 4\); it must be square"),
+        ({"capacities": np.ones((2, 3, 4))}, r"shape \(2, 3, 4\); they must be .* square"),
         ({"capacities": np.ones((3, 3))}, r"shape \(3, 3\); they must be \[layer, query, key\]"),
         ({"capacities": np.ones((0, 3, 3))}, "there must be at least one"),
-        ({"capacities": np.ones((2, 0, 0))}, "must be square"),
+        ({"capacities": np.ones((2, 0, 0))}, "and square"),
+        ({"capacities": [np.ones((3, 4))]}, r"layer 1 .* shape \(3, 4\); it must be square"),
         ({"capacities": np.ones((2, 3, 3), int)}, "int64; it must be an array of float16"),
         (
             {"capacities": [np.ones((3, 3)), np.ones((4, 4))]},

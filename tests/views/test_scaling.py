@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnflow.records import Attribution
-from attnflow.views.colours import input_positions, ordinary_positions
+from attnflow.views.colours import ordinary_positions
 from attnflow.views.figures.maps import positions_off_scale
 
 
@@ -41,10 +41,10 @@ def test_which_tokens_set_the_scale(word_ids, query, expected):
 
 def test_tokens_that_a_vision_model_adds_are_special():
     of = attribution(None, 0, ("class", "register", "patch", "patch", "patch"))
-    assert input_positions(of, 5) == ordinary_positions(of) == [2, 3, 4]
+    assert of.ordinary == ordinary_positions(of) == [2, 3, 4]
 
 
 def test_source_and_target_are_both_ordinary():
     of = attribution((0, 1, None, 2), 3, ("source", "source", "source", "target"))
     assert ordinary_positions(of) == [0, 1]
-    assert input_positions(of, 4) == [0, 1, 3]
+    assert of.ordinary == [0, 1, 3]

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding
 
     from attnflow.models.adapter import ModelAdapter
+    from attnflow.models.answers.interface import Answers
+    from attnflow.models.answers.prompts import Prompt
     from attnflow.models.loading import Source
+    from attnflow.pipeline.generation import AnswerConfig
 
     # A text, a pair of texts that are read as one, token ids, an image or a sound.
     Alone = str | tuple[str, str] | PathLike[str] | Image | npt.NDArray[Any]
@@ -164,9 +167,25 @@ def answer_each(
 ) -> Iterator[Generation]:
     """One result per prompt and method; each is what it would be alone."""
     from attnflow.models.answers.interface import answers_of
+    from attnflow.pipeline.generation import explain_by_each
+
+    answers = answers_of(adapter)
+    for place, (prompt, each) in enumerate(read_prompts(prompts, answers, options)):
+
+        def within(share: float, done: int = place) -> None:
+            advance(done + share)
+
+        yield from explain_by_each(prompt, answers, request, each, within)
+        advance(place + 1)
+
+
+def read_prompts(
+    prompts: Sequence[Any], answers: Answers, options: AnswerOptions
+) -> list[tuple[Prompt, AnswerConfig]]:
+    """Each prompt as the model reads it, and how it is answered; all are checked at once."""
     from attnflow.models.answers.prompts import answers_given, make_prompt, written_elsewhere
     from attnflow.models.text.writing import Writing
-    from attnflow.pipeline.generation import AnswerConfig, explain_by_each
+    from attnflow.pipeline.generation import AnswerConfig
 
     length = LENGTH if options.generate in (None, True) else options.generate
     sampling = {} if options.sampling is None else options.sampling
@@ -183,16 +202,8 @@ def answer_each(
         )
         for text in texts
     ]
-    answers = answers_of(adapter)
-    asked_parts = options.parts, options.units, options.roles
-    made = [make_prompt(each, answers.tokenizer, adapter.name, *asked_parts) for each in prompts]
-    for place, (prompt, each) in enumerate(zip(made, asked, strict=True)):
-
-        def within(share: float, done: int = place) -> None:
-            advance(done + share)
-
-        yield from explain_by_each(prompt, answers, request, each, within)
-        advance(place + 1)
+    how = answers.tokenizer, answers.model.name, options.parts, options.units, options.roles
+    return [(make_prompt(each, *how), one) for each, one in zip(prompts, asked, strict=True)]
 
 
 def as_far_as_done(results: Iterable[T]) -> list[T]:

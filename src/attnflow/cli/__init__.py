@@ -6,6 +6,9 @@ sessions, `status`, `help` and `errors`. Heavy libraries are imported in the bod
 that ``--help`` and completion answer at once.
 """
 
-from attnflow.cli.app import main
 
-__all__ = ["main"]
+def main() -> None:
+    """Run the program."""
+    from attnflow.cli.app import main as run  # which imports every command
+
+    run()

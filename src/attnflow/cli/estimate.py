@@ -141,24 +141,20 @@ def tell_answer(
     """Print what the explanation of an answer takes, by the forward pass over its prompt."""
     from torch import no_grad
 
-    from attnflow.api.explain import LENGTH
+    from attnflow.api.explain import read_prompts
     from attnflow.models.answers.interface import answers_of
     from attnflow.models.answers.pieces import cut_answer
-    from attnflow.models.answers.prompts import make_prompt
-    from attnflow.models.text.writing import Writing
-    from attnflow.pipeline.generation import AnswerConfig, passes_of, write_behind
+    from attnflow.pipeline.generation import passes_of, write_behind
     from attnflow.pipeline.prepare import read_parts
 
     answers = answers_of(adapter)
-    asked = options.parts, options.units, options.roles
-    made = make_prompt(prompt, answers.tokenizer, adapter.name, *asked)
+    ((made, asked),) = read_prompts([prompt], answers, options)
     tokens, parts = read_parts(answers, made, request)
-    length = options.generate if isinstance(options.generate, int) else LENGTH
+    given, length = asked.writing.text is not None, asked.writing.length
     written, pieces = f"an answer of {length} tokens", -(-length // WORDS)
-    if options.answer is not None:
-        writing = Writing(text=str(options.answer))
-        whole = write_behind(tokens, made, answers, request, writing)
-        length, pieces = len(whole) - len(tokens), len(cut_answer(whole, options.each))
+    if given:
+        whole = write_behind(tokens, made, answers, request, asked.writing)
+        length, pieces = len(whole) - len(tokens), len(cut_answer(whole, asked.each))
         written = f"the answer of {length} tokens"
     at = len(tokens) - 1
     with no_grad():
@@ -166,13 +162,13 @@ def tell_answer(
             measured(adapter, lambda: adapter.probabilities([tokens], [at])) for _ in range(PASSES)
         ]
     seconds, grown = min(times)[0], max(grown for _, grown in times)
-    count = passes_of(parts, AnswerConfig(deletions=options.deletions), pieces)
+    count = passes_of(parts, asked, pieces)
     rows = f"{pieces} row" + "s" * (pieces != 1)
     echo(
         f"A forward pass over the {len(tokens):,} tokens of the prompt takes {_time(seconds)}, and "
         f"{_size(grown)} of memory beside the model\n"
         f"To explain {written} in {rows}: about {count} passes, {_time(count * seconds)}"
-        + ("" if options.answer is not None else ", once it is written")
+        + ("" if given else ", once it is written")
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +16,7 @@ from attnflow.cli.streams import echo
 from attnflow.options.tables import RunOptions
 
 if TYPE_CHECKING:
+    from attnflow.records import Attribution
     from attnflow.runs.reading import Run
 
 
@@ -75,10 +75,12 @@ def run(
 def _made_by(made: Run) -> str:
     """The methods, the edges that they read and a correction, as the first row has them."""
     _, _, first = next(made.explained(), (0, None, []))
-    named = [_name(each.method, each.options) for each in first]
+    named = [_name(each) for each in first]
     return f" ({'; '.join(dict.fromkeys(named))})" if named else ""
 
 
-def _name(method: str, options: Mapping[str, Any]) -> str:
-    edges, correction = options.get("edges"), options.get("correction")
-    return method + (f" on {edges}" if edges else "") + (f", {correction}" if correction else "")
+def _name(of: Attribution) -> str:
+    from attnflow.views.wording.names import name_with_edges
+
+    correction = of.options.get("correction")
+    return name_with_edges(of) + (f", {correction}" if correction else "")

@@ -66,7 +66,6 @@ class EdgeOptions:
         check_ratio("residual", self.residual, "off")
         check_ratio("discard", self.discard, "off")
         check_heads(self.heads)
-        EDGE_RULES[self.rule]
         if self.correction is not None and self.correction not in ON_MAPS:
             allowed = ", ".join(ON_MAPS)
             msg = f"correction={self.correction!r} does not apply to maps; allowed: {allowed}"

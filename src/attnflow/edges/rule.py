@@ -147,11 +147,12 @@ def _check_amounts(rule: str, maps: Any, activations: Activations) -> Array:
     if len({tuple(each.shape) for each in layers}) > 1:
         msg = f"{UNUSABLE.format(rule)} its maps have different numbers of heads"
         raise InputError(msg)
+    xp = namespace(layers[0])
     for number, each in enumerate(layers):
-        if not bool(namespace(each).isfinite(each).all()):
+        if not bool(xp.isfinite(each).all()):
             msg = f"{UNUSABLE.format(rule)} maps[{number}] must hold finite numbers"
             raise InputError(msg)
-    return maps if hasattr(maps, "ndim") else namespace(layers[0]).stack(layers)
+    return maps if hasattr(maps, "ndim") else xp.stack(layers)
 
 
 def _check_shapes(rule: str, maps: Any, activations: Activations) -> list[Array]:

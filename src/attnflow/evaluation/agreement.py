@@ -13,7 +13,6 @@ from attnflow.io.keywords import known_keywords
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import round_scores
 from attnflow.records.checks import check_flag
-from attnflow.records.selection import input_positions
 
 
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
@@ -113,7 +112,7 @@ def agreement(
 
 def compared_positions(of: Attribution) -> list[int]:
     """The tokens that are shown, and compared by default: no special ones."""
-    return input_positions(of.word_ids, of.segments, len(of.tokens))
+    return of.ordinary
 
 
 def _check_comparable(first: Attribution, second: Attribution) -> None:

@@ -15,7 +15,6 @@ from attnflow.methods.blank_out import MEMBER
 from attnflow.methods.question import Target
 from attnflow.models.outputs import find_outputs, has_label
 from attnflow.models.sizes import independent_labels
-from attnflow.records.selection import word_groups
 from attnflow.records.words import merge_words
 
 if TYPE_CHECKING:
@@ -206,9 +205,8 @@ def read_blank_out(of: Attribution) -> BlankingCheck | None:
     contrast = of.options.get("contrast")
     if of.method != MEMBER.name or not falls or contrast is not None or of.prediction is None:
         return None
-    groups = word_groups(of.word_ids or [None] * len(of.tokens))
     # One piece of a word says nothing of the whole word.
-    whole = [len(group) == 1 for group in groups for _ in group]
+    whole = [len(group) == 1 for group in of.groups for _ in group]
     removals = tuple(
         Removal(-float(fall)) if alone else None for fall, alone in zip(falls, whole, strict=True)
     )

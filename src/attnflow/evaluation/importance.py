@@ -291,7 +291,7 @@ def make_attribution(  # noqa: PLR0913 - the parts of a record
 ) -> Attribution:
     """Scores of the input tokens as a record; they belong to the model's last layer."""
     return Attribution(
-        tokens=tokens.names,
+        **tokens.about_input,
         scores=np.asarray(scores)[None, None],
         layers=(model.depth,),
         queries=(target.position,),
@@ -305,13 +305,8 @@ def make_attribution(  # noqa: PLR0913 - the parts of a record
             **({} if tokens.pair is None else {"pair": list(tokens.pair)}),
         },
         model=model.name,
-        text=tokens.text,
         prediction=target.prediction,
         statistics=statistics,
-        word_ids=tokens.word_ids,
-        word_texts=tokens.word_texts,
-        segments=tokens.segments,
-        grid=tokens.grid,
     )
 
 

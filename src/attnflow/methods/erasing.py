@@ -22,6 +22,7 @@ from attnflow.methods.question import (
     target_values,
 )
 from attnflow.models.adapter import Filler
+from attnflow.models.capture.products import wide_products
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,7 +62,7 @@ def erase(
         edit = None
         if replacement == MEAN:
             edit = _put_mean(model, len(part[0]), [inputs[place][1] for place in places])
-        with torch.no_grad():
+        with torch.no_grad(), wide_products():
             found.update(zip(places, read(places, part, edit), strict=True))
         advance(len(found) / len(erased))
     return [found[place] for place in range(len(inputs))]

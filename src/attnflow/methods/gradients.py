@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnflow.methods import Method, Scores
 from attnflow.methods.question import Question, Target, target_values
+from attnflow.models.capture.products import wide_products
 from attnflow.records.arrays import to_numpy
 from attnflow.records.selection import Groups
 
@@ -48,7 +49,8 @@ class EmbeddingGradient:
             return leaves[0]
 
         positions = [target.position for target in self.targets]
-        wanted = target_values(self.model, self.inputs, positions, self.targets, edit)
+        with wide_products():
+            wanted = target_values(self.model, self.inputs, positions, self.targets, edit)
         return wanted, leaves[0]
 
 

@@ -129,7 +129,7 @@ class Method:
             self.refuse_edges()
         if graph.source is not None:
             self.check_pairs()
-        given = _own(graph, self.score)
+        given = _copy(graph) if is_foreign(self.score) else graph
         with name_failure(f"method={self.name!r}"):
             scores = self.score(given, selection, execution)
         batch = tuple(graph.weights.shape[1:-2])
@@ -215,19 +215,17 @@ def find_trace(name: object) -> Callable[[LayeredGraph, Pair], FlowTrace]:
     if member.trace is None:
         msg = f"method={member.name!r} can't tell how a score came about: it has no trace"
         raise InputError(msg)
-    trace = member.trace
+    trace, foreign = member.trace, is_foreign(member.trace)
 
     def tell(graph: LayeredGraph, pair: Pair) -> FlowTrace:
         with name_failure(f"method={member.name!r}"):
-            return trace(_own(graph, trace), pair)
+            return trace(_copy(graph) if foreign else graph, pair)
 
     return tell
 
 
-def _own(graph: LayeredGraph, code: Callable[..., Any]) -> LayeredGraph:
-    """The graph that a method's code reads: a copy where it comes from outside and may write."""
-    if not is_foreign(code):
-        return graph
+def _copy(graph: LayeredGraph) -> LayeredGraph:
+    """A copy of the graph, for code that comes from outside and may write into it."""
     from attnflow.records.arrays import copied
 
     own: LayeredGraph = copied(graph)

@@ -12,7 +12,7 @@ relevance), and other tokens of a group with it have the flow to them alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from attnflow.records import (
     Selection,
 )
 from attnflow.records.arrays import on_cpu, to_numpy
-from attnflow.records.layers import DeviceLayers
 from attnflow.solvers.execution import Execution
 from attnflow.solvers.temporal import TemporalNetwork, prepare
 
@@ -165,14 +164,9 @@ def _network(
 
 def stays_on_device(graph: LayeredGraph) -> bool:
     """Whether flow is bounded where the relevance is: it is large, and not where NumPy is."""
-    if graph.relevance is None or on_cpu(_given(graph)[0]):
+    if graph.relevance is None or on_cpu(graph.made[0]):
         return False
     return int(graph.weights.nbytes) > LARGE
-
-
-def _given(graph: LayeredGraph) -> Any:
-    """The relevance as it is, whatever is left out of it."""
-    return graph.weights.given if isinstance(graph.weights, DeviceLayers) else graph.weights
 
 
 def _bounded(
@@ -183,9 +177,8 @@ def _bounded(
 
     key = ("bounded flow", sources, sign, to_layer)
     if key not in graph.cache:
-        without_first = getattr(graph.weights, "without_first", False)
         graph.cache[key] = BoundedNetwork(
-            _given(graph)[to_layer:], sources, sign, without_first=without_first
+            graph.made[to_layer:], sources, sign, without_first=graph.without_first
         )
     network: BoundedNetwork = graph.cache[key]
     return network

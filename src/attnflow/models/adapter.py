@@ -71,6 +71,12 @@ class Tokens:
             token, self.names, name, words_of_tokens(self.word_ids, self.word_texts)
         )
 
+    @property
+    def about_input(self) -> dict[str, Any]:
+        """What results say of their input, by the names of `attnflow.records.Input`."""
+        same = ("text", "word_ids", "word_texts", "segments", "grid")
+        return {"tokens": self.names, **{name: getattr(self, name) for name in same}}
+
     def select(self, positions: Sequence[int], inputs: dict[str, Any]) -> Tokens:
         """The tokens of these positions; ``inputs`` are what the model is called with then."""
         words, segments, spans = self.word_ids, self.segments, self.spans
@@ -93,6 +99,17 @@ class Tokens:
             word_ids=None if words is None else (None, *words),
             segments=None if segments is None else (*segments[:1], *segments),
             spans=None if spans is None else ((0, 0), *spans),
+        )
+
+    def with_logit(self, name: str) -> Tokens:
+        """The tokens and, as one more position behind them, a logit."""
+        words, segments = self.word_ids, self.segments
+        return replace(
+            self,
+            names=(*self.names, name),
+            word_ids=None if words is None else (*words, None),
+            segments=None if segments is None else (*segments, "logit"),
+            spans=None,
         )
 
 

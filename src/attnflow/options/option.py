@@ -124,14 +124,17 @@ def refuse_all(table: Any, situation: str, what: str = "") -> None:
     ``what`` is what the situation is called in errors; a function has its own name.
     """
     for name, (_, declared) in options_of(table).items():
-        reason = declared.not_for.get(situation)
-        if reason is None or not is_given(table, name):
-            continue
-        value = getattr(table, name)
-        why, applies = reason if isinstance(reason, Unless) else (reason, None)
-        if applies is None or not applies(value):
-            msg = f"{name}={shown(value)} does not apply to {what or situation}: {why}"
-            raise InputError(msg)
+        if situation in declared.not_for and is_given(table, name):
+            refuse(table, name, getattr(table, name), situation, what)
+
+
+def refuse(table: Any, name: str, value: object, situation: str, what: str = "") -> None:
+    """Refuse a value of one option of a table, unless it applies in the situation all the same."""
+    reason = options_of(table)[name][1].not_for[situation]
+    why, applies = reason if isinstance(reason, Unless) else (reason, None)
+    if applies is None or not applies(value):
+        msg = f"{name}={shown(value)} does not apply to {what or situation}: {why}"
+        raise InputError(msg)
 
 
 def values_of(table: Any, names: Any = None) -> dict[str, Any]:

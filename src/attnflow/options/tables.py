@@ -88,6 +88,18 @@ SIGNED = "methods whose scores have signs"
 AMOUNTS = "edges that are amounts"
 ARRIVALS = "scores that are what arrives from the target"
 FROM_LOGIT = "scores that start at a logit"
+MEASURED = "edges that measure the residual connection"
+NO_TARGET = "edges that are the same for every target"
+# Of models and their inputs; errors name the model.
+PAIRS = "encoder–decoders"
+NOT_CAUSAL = "models that are not causal decoders"
+NO_LOGIT = "models that are not decoders of texts"
+NO_PROMPTS = "models that answer no prompts"
+LABELS = "models that predict a label of the whole input"
+SPANS = "models that find a span of the input"
+NO_OFFSETS = "tokens without offsets in the text"
+PIECES = "inputs that consist of pieces"
+WHOLE_ANSWER = "a whole answer"
 RUNS_AGAIN = "it runs the model again and reads no edges, layers or heads; leave it out"
 AT_ONCE = (
     "its scores sum up all heads and paths between the target and the input; leave it out, or use "
@@ -95,6 +107,11 @@ AT_ONCE = (
 )
 ONE_LOGIT = "its scores start at one logit and sum up all layers; leave it out"
 EACH_TOKEN = "every token of the answer is explained where it was predicted"
+ALL_TOKENS = "all its tokens are asked about; leave it out, or leave out answer= and generate="
+SAME_FOR_ALL = (
+    "they are the same for every target; use edges='gradient', or a method that reads no edges, "
+    "such as method='gradient-norm', or source='logit', or leave it out"
+)
 ONE_SCORE = "they are the routes of one score"
 WHOLE_VIEW = "the view shows every layer, head and method"
 OWN_OR_BEST = (
@@ -152,6 +169,8 @@ class AskingOptions:
             KNOCKOUT: Unless("it changes the prediction at one position", other_than("all")),
             ARRIVALS: Unless(AT_ONCE, other_than("all")),
             FROM_LOGIT: Unless(ONE_LOGIT, other_than("all")),
+            LABELS: "it predicts a label of the whole input, not one of a position; leave it out",
+            WHOLE_ANSWER: ALL_TOKENS,
         },
     )
     contrast: TargetSpec = option(
@@ -162,6 +181,11 @@ class AskingOptions:
         more="For answers, scores explain the choice at the first token in which the two differ.",
         shows=False,
         served=True,
+        not_for={
+            NO_TARGET: SAME_FOR_ALL,
+            SPANS: "its answer is a span and has no other label to compare with; leave it out",
+            WHOLE_ANSWER: ALL_TOKENS,
+        },
     )
 
 
@@ -178,7 +202,7 @@ class TargetOptions(AskingOptions):
         'tokens look alike, the likeliest is taken; ``" word"`` is the one with the space.',
         shows="the model's prediction",
         served=True,
-        not_for={ANSWER: EACH_TOKEN},
+        not_for={ANSWER: EACH_TOKEN, NO_TARGET: SAME_FOR_ALL, WHOLE_ANSWER: ALL_TOKENS},
     )
     answer: str | Sequence[str] | None = option(
         None,
@@ -226,7 +250,7 @@ class GraphOptions:
         "The share of each row that is given to the residual connection, from 0 to below 1.",
         "--residual SHARE",
         shows="0.5; 0 for raw",
-        not_for={MEASURES: RUNS_AGAIN},
+        not_for={MEASURES: RUNS_AGAIN, MEASURED: "the rule measures it; leave it out"},
     )
     discard: float = option(
         0.0,
@@ -236,6 +260,7 @@ class GraphOptions:
         not_for={
             MEASURES: RUNS_AGAIN,
             AMOUNTS: "amounts have to add up, and discarding some would break that; leave it out",
+            PAIRS: "it is for models of one sequence, not for encoder–decoders; leave it out",
         },
     )
 
@@ -265,6 +290,7 @@ class LayerOptions:
                 lambda given: given in (None, "sink"),
             ),
             FROM_LOGIT: Unless(ONE_LOGIT, lambda given: given is None),
+            NOT_CAUSAL: "it is for causal decoders; leave it out",
         },
     )
 
@@ -295,7 +321,10 @@ class SourceOptions:
         more="The edges of a logit lead to every layer (docs/definitions.md). This works for "
         "rollout and flow on edges that decompose attention blocks.",
         described=True,
-        not_for={EXPLORE: "the view shows scores of positions, layer by layer"},
+        not_for={
+            EXPLORE: "the view shows scores of positions, layer by layer",
+            NO_LOGIT: "it is for decoders of texts; leave it out",
+        },
     )
 
 
@@ -337,6 +366,8 @@ class WordOptions:
         not_for={
             ANSWER: "tokens and parts are scored, and a part may be a word (parts=)",
             ROUTES: "routes pass through tokens",
+            NO_OFFSETS: "it has no words: its tokenizer gave no offsets in the text; leave it out",
+            PIECES: "it has no words: an image or a sound consists of pieces; leave it out",
         },
     )
 
@@ -468,6 +499,10 @@ class PromptOptions:
         'Named parts of the prompt: ``{"document": "its text"}``, or where each starts and ends in '
         "the prompt's text. The messages of a chat are named after their roles.",
         panel=INPUT,
+        not_for={
+            NO_PROMPTS: "it answers no prompts; name a stretch of the text by itself: "
+            "Edges(keys='its words')"
+        },
     )
 
 
@@ -557,6 +592,11 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
         "--through tokens|prompt",
         more='With ``"prompt"``, the scores of tokens that the model wrote itself are passed on to '
         "the tokens these came from (docs/definitions.md).",
+        not_for={
+            AMOUNTS: "what an answer's token took from another is an amount, not a share that "
+            "could be handed on; leave it out",
+            FROM_LOGIT: "they start at one logit, above all layers; leave one of them out",
+        },
     )
     deletions: bool | None = option(
         None,

@@ -26,6 +26,8 @@ from attnflow.models.adapter import ForwardPass, Objective
 from attnflow.models.answers.interface import AnswerPass, Answers, answer_positions
 from attnflow.models.answers.pieces import Span
 from attnflow.models.text.edits import first_positions
+from attnflow.options.option import refuse
+from attnflow.options.tables import AMOUNTS, FROM_LOGIT, AnswerOptions
 from attnflow.pipeline.choice import choose
 from attnflow.pipeline.prepare import run_chosen
 from attnflow.pipeline.request import LOGIT, Request, is_auto, methods_from_logit, starts_at_target
@@ -371,14 +373,9 @@ def check_through(config: Request, through: object) -> None:
         )
         raise InputError(msg)
     if config.rule.amounts:
-        msg = (
-            f"through='prompt' is not for edges={config.edges!r}: what an answer's token took from "
-            "another is an amount, not a share that could be handed on; leave it out"
-        )
-        raise InputError(msg)
+        refuse(AnswerOptions, "through", through, AMOUNTS, f"edges={config.edges!r}")
     if config.source == LOGIT:
-        msg = "through='prompt' is not for source='logit'; leave one of them out"
-        raise InputError(msg)
+        refuse(AnswerOptions, "through", through, FROM_LOGIT, "source='logit'")
 
 
 def rows_through_prompt(

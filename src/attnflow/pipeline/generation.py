@@ -175,7 +175,7 @@ def make_generation(
         statistics["warnings"] = warnings
     about = {**model.description, "causal": found.causal}
     return Generation(
-        tokens=tokens.names,
+        **tokens.about_input,
         answer=found.positions,
         scores=None if asked.parts_only else values[1],
         part_scores=values[0],
@@ -187,13 +187,9 @@ def make_generation(
         depth=model.depth,
         options=_describe(found, asked),
         model=model.name,
-        text=tokens.text,
         answer_text=tokens.answer or "",
         spans=tokens.spans,
         statistics={**statistics, "model": about},
-        word_ids=tokens.word_ids,
-        word_texts=tokens.word_texts,
-        segments=tokens.segments,
         cut_at=tokens.cut_at,
         pieces=pieces,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from attnflow.errors import AttnflowError, InputError, ModelError, shown
+from attnflow.errors import AttnflowError, ModelError
 from attnflow.io.inputs import check_choice, check_unicode
 from attnflow.methods.question import rows_that_fit
 from attnflow.models.adapter import Objective
@@ -27,8 +27,8 @@ from attnflow.models.outputs import (
 )
 from attnflow.models.text.spans import END, SPAN, START, Spans
 from attnflow.models.text.writing import Writing
-from attnflow.options.option import refuse_all
-from attnflow.options.tables import KNOCKOUT, KnockoutOptions
+from attnflow.options.option import refuse, refuse_all
+from attnflow.options.tables import KNOCKOUT, LABELS, NO_PROMPTS, WHOLE_ANSWER, KnockoutOptions
 from attnflow.pipeline.edge_sets import EdgeReader, candidates, draw
 from attnflow.pipeline.prepare import check_known, read_input, read_parts
 from attnflow.pipeline.request import check_batch_size, plain_query
@@ -256,11 +256,7 @@ class _Given:
         if self.adapter.finds_spans:
             return _span_probe(self.adapter, forward, self.config)
         if self.config.query is not None and forward.prediction.position is None:
-            msg = (
-                f"query={shown(self.config.query)} has no effect: {self.adapter.name} predicts a "
-                "label of the whole input, not one of a position; leave it out"
-            )
-            raise InputError(msg)
+            refuse(self.config, "query", self.config.query, LABELS, self.adapter.name)
         return _label_probe(self.adapter, forward, self.config)
 
 
@@ -271,11 +267,7 @@ def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
     pair = adapter.has_source and adapter.reads_text
     prompt = is_chat(item) or (isinstance(item, Mapping) and answers)
     if config.parts is not None and not answers:
-        msg = (
-            f"parts= is for prompts, and {adapter.name} answers none; name a stretch of the text "
-            "by itself: Edges(keys='its words')"
-        )
-        raise InputError(msg)
+        refuse(config, "parts", config.parts, NO_PROMPTS, adapter.name)
     asked = config.generate is not None or (config.answer is not None and not adapter.reads_sound)
     writes = asked or (answers and pair)
     if asked and not answers and not pair:
@@ -285,13 +277,8 @@ def _read(item: Any, adapter: ModelAdapter, config: KnockoutConfig) -> _Given:
     if not answers or not (prompt or writes or config.parts is not None):
         tokens = read_input(adapter, item, config, config.answer)
         return _Given(adapter, config, tokens)
-    if writes and config.by_token:
-        name = next(n for n in ("target", "contrast", "query") if getattr(config, n) is not None)
-        msg = (
-            f"{name}={shown(getattr(config, name))} is not for answers, whose tokens are all asked "
-            "about; leave it out, or leave out answer= and generate="
-        )
-        raise InputError(msg)
+    if writes:
+        refuse_all(config, WHOLE_ANSWER)
     found = answers_of(adapter)
     text = make_prompt(item, found.tokenizer, adapter.name, config.parts)
     tokens, parts = read_parts(found, text, config)

@@ -19,6 +19,8 @@ from attnflow.models.adapter import Objective
 from attnflow.models.capture.relevance import TogetherError
 from attnflow.models.checks.memory import check_heads_memory
 from attnflow.models.text.edits import begin, prediction_notices
+from attnflow.options.option import refuse
+from attnflow.options.tables import NO_LOGIT, NO_TARGET, SPANS
 from attnflow.pipeline.choice import Chosen, choose, paper_note
 from attnflow.pipeline.request import LOGIT, Request, check_layers
 from attnflow.pipeline.session import Session
@@ -335,10 +337,7 @@ def check_model(adapter: ModelAdapter, config: Request) -> None:
     """Refuse layers that a model does not have, and heads that were learned on another."""
     config.resolve_layers(adapter.depth)
     if config.source == LOGIT and (adapter.has_source or not adapter.reads_text):
-        msg = (
-            f"source='logit' is for decoders of texts, and {adapter.name} is not one; leave it out"
-        )
-        raise InputError(msg)
+        refuse(config, "source", config.source, NO_LOGIT, adapter.name)
     if isinstance(config.heads, LearnedHeads):
         config.heads.check_model(adapter.name, adapter.depth)
 
@@ -365,21 +364,12 @@ def check_effect(objective: Objective, adapter: ModelAdapter, config: Request) -
     """Refuse a target or a contrast where nothing depends on it."""
     spans = adapter.finds_spans
     if spans and objective.contrast is not None:
-        msg = (
-            f"contrast={shown(objective.contrast)} is not for {adapter.name}: the answer is a span "
-            "and has no other label to compare with; leave it out"
-        )
-        raise InputError(msg)
+        refuse(config, "contrast", objective.contrast, SPANS, adapter.name)
     given = objective.target is not None or objective.contrast is not None
     # Of a span, the target says which end is explained.
     if given and not config.uses_target and not spans:
         name = "contrast" if objective.target is None else "target"
-        msg = (
-            f"{name}={shown(getattr(objective, name))} has no effect on edges={config.edges!r}, "
-            "which are the same for every target; use edges='gradient', or a method that reads no "
-            "edges, such as method='gradient-norm', or source='logit', or leave it out"
-        )
-        raise InputError(msg)
+        refuse(config, name, getattr(objective, name), NO_TARGET, f"edges={config.edges!r}")
 
 
 def check_known(objective: Objective, adapter: ModelAdapter) -> None:

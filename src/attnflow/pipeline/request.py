@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from attnflow.edges import EDGE_RULES, EdgeRule
 from attnflow.edges.corrections import CAUSAL_DEFAULT, CORRECTIONS, ON_MAPS, SINK
-from attnflow.edges.graph import EdgeOptions, HeadRule, check_heads, fuse_heads
+from attnflow.edges.graph import EdgeOptions, HeadRule, fuse_heads
 from attnflow.errors import InputError, shown, unknown
 from attnflow.io.files import as_path
 from attnflow.io.inputs import check_choice
 from attnflow.methods import METHODS, Method, find_edge_method
-from attnflow.options.option import described, options_of, refuse_all, values_of
+from attnflow.options.option import described, options_of, refuse, refuse_all, values_of
 from attnflow.options.tables import (
     AMOUNTS,
     ARRIVALS,
     FROM_LOGIT,
+    MEASURED,
     MEASURES,
+    NOT_CAUSAL,
     SIGNED,
     WITHOUT_STEPS,
     ExplainOptions,
@@ -89,7 +91,6 @@ class Request(ExplainOptions):
     def __post_init__(self) -> None:
         for name, value in self._plain().items():
             object.__setattr__(self, name, value)
-        check_heads(self.heads)
         known = self.correction is None or isinstance(self.correction, str)
         if not known or self.correction not in (None, "auto", *CORRECTIONS):
             allowed = (*CORRECTIONS, "auto")
@@ -97,11 +98,7 @@ class Request(ExplainOptions):
                 unknown("correction", self.correction, allowed, "None for the plain method")
             )
         if self.residual is not None and self.rule.residual == "measured":
-            msg = (
-                f"residual={self.residual!r} can't be chosen: edges={self.edges!r} measures it; "
-                "leave residual out"
-            )
-            raise InputError(msg)
+            refuse(self, "residual", self.residual, MEASURED, f"edges={self.edges!r}")
         if not (
             self.contrast is None or isinstance(self.contrast, str) or is_integer(self.contrast)
         ):
@@ -205,11 +202,7 @@ class Request(ExplainOptions):
             usual = CAUSAL_DEFAULT if self.rule.fuses_heads else None
             return find_edge_method(method).correction or usual
         if self.correction and not causal and size > 1:
-            msg = (
-                f"correction={self.correction!r} is for causal decoders, and this model is not one"
-                "; leave it out"
-            )
-            raise InputError(msg)
+            refuse(self, "correction", self.correction, NOT_CAUSAL, "this model")
         return self.correction
 
     def resolve_layers(self, depth: int) -> tuple[tuple[int, ...], int]:

@@ -19,7 +19,8 @@ from attnflow.methods.question import Question, Target, no_progress, resolve_tar
 from attnflow.methods.relevance_flow import check_start, stays_on_device
 from attnflow.models.adapter import Objective
 from attnflow.models.outputs import is_number
-from attnflow.options.option import described
+from attnflow.options.option import described, refuse
+from attnflow.options.tables import NO_OFFSETS, PAIRS, PIECES
 from attnflow.pipeline.blanking import Blanking
 from attnflow.pipeline.request import LOGIT, Request, check_single_heads, starts_at_target
 from attnflow.records import (
@@ -532,17 +533,12 @@ class Session:
         warnings = {"warnings": told} if told else {}
         attribution = Attribution(
             **{**parts, "options": parts["options"] | read},
-            tokens=tokens.names,
+            **tokens.about_input,
             scores=values if groups is None else _spread(values, groups),
             depth=self.depth,
             model=self.adapter.name,
-            text=tokens.text,
             prediction=self.prediction,
             statistics={**scores.statistics, "model": model, **warnings},
-            word_ids=tokens.word_ids,
-            word_texts=tokens.word_texts,
-            segments=tokens.segments,
-            grid=tokens.grid,
         )
         return attribution if groups is None else merge_words(attribution, values)
 
@@ -573,16 +569,17 @@ class Session:
         trace_of = find_trace(method)
         source = resolve("query", query, 0, self.size - 1, self.size)
         keys = resolve_all("key", [key for _, key in places], 0, self.size - 1, self.size)
-        depth, names = self.depth, self.tokens.names
+        depth = self.depth
         layers = resolve_all("layer", [layer for layer, _ in places], 1, depth, depth + 1)
+        said = self.tokens.about_input
         if self.config.source == LOGIT:  # which is one more position
             graph, source = self.logit_graph(method), self.size
-            names = (*names, f"logit of {self.named_objective['target']}")
+            logit = f"logit of {self.named_objective['target']}"
+            said = self.tokens.with_logit(logit).about_input
         else:
             graph = self.graph(method)
         about: dict[str, Any] = {
-            "tokens": names,
-            "text": self.tokens.text,
+            **said,
             "model": self.adapter.name,
             "prediction": self.prediction,
             "causal": self.causal,
@@ -632,14 +629,10 @@ class Session:
     def check(self) -> None:
         """Refuse options that this input has no meaning for."""
         if self.config.discard and self.activations.ends is not None:
-            msg = "discard is defined for models of one sequence, not for encoder–decoders"
-            raise InputError(msg)
+            refuse(self.config, "discard", self.config.discard, PAIRS, self.adapter.name)
         if self.config.words and self.tokens.word_ids is None:
-            why = "its tokenizer gave no offsets in the text"
-            if self.tokens.grid is not None:
-                why = "an image or a sound consists of pieces, not of words; leave words out"
-            msg = f"{self.adapter.name} has no words: {why}"
-            raise InputError(msg)
+            why = NO_OFFSETS if self.tokens.grid is None else PIECES
+            refuse(self.config, "words", self.config.words, why, self.adapter.name)
 
     def check_one_position(self) -> None:
         """Refuse routes from the mean of several positions: they start at one."""

@@ -15,7 +15,7 @@ input, layer l the output of the l-th attention layer; negative numbers count fr
 """
 
 from attnflow.records.activations import Activations, AttentionBlock, NotKept, Readout, Relevances
-from attnflow.records.attribution import Attribution, PatchGrid
+from attnflow.records.attribution import Attribution, Input, PatchGrid
 from attnflow.records.graph import Edge, FlowTrace, LayeredGraph, Route
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair, Selection
@@ -29,6 +29,7 @@ __all__ = [
     "Edge",
     "FloatArray",
     "FlowTrace",
+    "Input",
     "LayeredGraph",
     "NotKept",
     "Pair",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +16,14 @@ from attnflow.records import checks
 from attnflow.records.arrays import round_scores
 from attnflow.records.files import SavedRecord, check_fields, read_list, read_prediction
 from attnflow.records.prediction import Prediction
-from attnflow.records.selection import find_position, input_positions, is_integer, words_of_tokens
+from attnflow.records.selection import (
+    Groups,
+    find_position,
+    input_positions,
+    is_integer,
+    word_groups,
+    words_of_tokens,
+)
 from attnflow.records.types import FloatArray
 
 if TYPE_CHECKING:
@@ -60,14 +67,87 @@ class PatchGrid:
             raise InputError(msg)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Input:
+    """What was explained, as the model's tokens: what every result says of its input.
+
+    Attributes:
+        tokens: The tokens as they are displayed.
+        text: The input text; of a chat, as the model's template has it.
+        word_ids: For each token its word's index in ``word_texts``; ``None`` for special tokens.
+        word_texts: The words as they stand in the text.
+        segments: For each token what it is part of, e.g. ``"source"`` and ``"target"``, or
+            ``"patch"``; ``None`` where there is only one kind.
+        grid: For images and sounds, how the patches lie on the image, or the frames in time.
+    """
+
+    tokens: tuple[str, ...]
+    text: str = field(default="", kw_only=True)
+    word_ids: tuple[int | None, ...] | None = field(default=None, kw_only=True)
+    word_texts: tuple[str, ...] = field(default=(), kw_only=True)
+    segments: tuple[str, ...] | None = field(default=None, kw_only=True)
+    grid: PatchGrid | Any = field(default=None, kw_only=True)
+
+    @property
+    def about_input(self) -> dict[str, Any]:
+        """These fields by their names, for another record of the same input."""
+        return {each.name: getattr(self, each.name) for each in fields(Input)}
+
+    @property
+    def ordinary(self) -> list[int]:
+        """The positions of tokens that are part of the input itself: no special ones."""
+        return input_positions(self.word_ids, self.segments, len(self.tokens))
+
+    @property
+    def groups(self) -> Groups:
+        """The tokens of each word; a token that belongs to no word is alone."""
+        return word_groups(self.word_ids or [None] * len(self.tokens))
+
+    def position(self, token: int | str, name: str = "query") -> int:
+        """The position of a token: by its text, by its label (``the:4``), or by its index.
+
+        ``name`` is what the value is called in errors.
+        """
+        return find_position(
+            token, self.tokens, name, words_of_tokens(self.word_ids, self.word_texts)
+        )
+
+
+def read_grid(data: Any) -> PatchGrid | None:
+    """The grid that was written, if there was one."""
+    if data is None:
+        return None
+    grid = check_fields("grid", PatchGrid, data)
+    return PatchGrid(
+        **grid | {name: read_list(f"grid.{name}", grid[name]) for name in ("image", "box")}
+    )
+
+
+def checked_input(given: Input) -> dict[str, Any]:
+    """The fields of an input as they are kept: plain, read-only, fitting each other."""
+    texts = ("tokens", "word_texts", *(() if given.segments is None else ("segments",)))
+    found = checks.checked(
+        given, {**dict.fromkeys(texts, checks.check_texts), "text": checks.check_text}
+    )
+    if given.word_ids is not None:
+        count = len(found["word_texts"])
+        found["word_ids"] = checks.check_places("word_ids", given.word_ids, count)
+    for name in ("word_ids", "segments"):
+        size = len(found.get(name, found["tokens"]))
+        if size != len(found["tokens"]):
+            msg = f"{name} has {size} entries; there are {len(found['tokens'])} tokens"
+            raise InputError(msg)
+    return found
+
+
 MOST_LAYERS = 1 << 16
 
 
 def _checked(given: Attribution) -> dict[str, Any]:
     """The fields as they are kept: plain, read-only, each of its own type, fitting each other."""
-    fields = _plain_fields(given)
-    scores, tokens = fields["scores"], fields["tokens"]
-    layers, queries = fields["layers"], fields["queries"]
+    found = _plain_fields(given)
+    scores, tokens = found["scores"], found["tokens"]
+    layers, queries = found["layers"], found["queries"]
     shape, expected = scores.shape, (len(layers), len(queries), len(tokens))
     if scores.ndim not in (3, 4) or (shape[0], *shape[-2:]) != expected or not all(shape):
         msg = (
@@ -75,31 +155,20 @@ def _checked(given: Attribution) -> dict[str, Any]:
             f"{expected[2]} tokens need [layer, query, key] or [layer, head, query, key]"
         )
         raise InputError(msg)
-    check_computed("layer", fields["layer"], fields["layer"], layers)
-    for position in (fields["query"], *fields["pooled"]):
+    check_computed("layer", found["layer"], found["layer"], layers)
+    for position in (found["query"], *found["pooled"]):
         check_computed("query", position, position, queries)
-    for name in ("word_ids", "segments"):
-        labels = fields[name]
-        if labels is not None and len(labels) != len(tokens):
-            msg = f"{name} has {len(labels)} entries; there are {len(tokens)} tokens"
-            raise InputError(msg)
-    return fields
+    return found
 
 
 def _plain_fields(given: Attribution) -> dict[str, Any]:
     """Each field by itself."""
-    tokens = checks.check_texts("tokens", given.tokens)
-    texts = checks.check_texts("word_texts", given.word_texts)
+    about = checked_input(given)
     depth = checks.check_number("depth", given.depth, 0, MOST_LAYERS)
-    last = len(tokens) - 1
+    last = len(about["tokens"]) - 1
     if given.prediction is not None and given.prediction.position is not None:
         checks.check_number("the prediction's position", given.prediction.position, 0, last)
-    of_tokens: dict[str, checks.Check] = {
-        "word_ids": partial(checks.check_places, count=len(texts)),
-        "segments": checks.check_texts,
-    }
-    known = {name: each for name, each in of_tokens.items() if getattr(given, name) is not None}
-    fields = checks.checked(
+    own = checks.checked(
         given,
         {
             "layers": partial(checks.check_numbers, low=1, high=depth or MOST_LAYERS),
@@ -108,14 +177,11 @@ def _plain_fields(given: Attribution) -> dict[str, Any]:
             "layer": partial(checks.check_number, low=1),
             "query": partial(checks.check_number, low=0),
             "pooled": partial(checks.check_positions, last=last),
-            **known,
-            **dict.fromkeys(("method", "model", "text"), checks.check_text),
+            **dict.fromkeys(("method", "model"), checks.check_text),
             **dict.fromkeys(("options", "statistics"), checks.check_mapping),
         },
     )
-    depth = depth or max(fields["layers"], default=0)
-    optional = dict.fromkeys(of_tokens)
-    return {**optional, **fields, "tokens": tokens, "word_texts": texts, "depth": depth}
+    return {**about, **own, "depth": depth or max(own["layers"], default=0)}
 
 
 def check_computed(name: str, given: int | str, number: int, allowed: tuple[int, ...]) -> int:
@@ -137,11 +203,12 @@ def _shown(numbers: tuple[int, ...]) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Attribution(SavedRecord):
+class Attribution(SavedRecord, Input):
     """How much each input token contributed, by one method, to positions of one or more layers.
 
+    It has all that an `Input` has: its ``tokens`` are the key axis.
+
     Attributes:
-        tokens: The input tokens: the key axis.
         scores: ``[layer, query, key]``, or ``[layer, head, query, key]`` for single heads.
         layers: The layer numbers along the first axis of ``scores``.
         queries: The positions along the query axis.
@@ -150,14 +217,8 @@ class Attribution(SavedRecord):
         method: The name of the method, e.g. ``"flow"``.
         options: Every option that was used.
         model: The model's name.
-        text: The input text.
         prediction: The model's prediction; ``None`` if it has no head that predicts.
         statistics: What the method reports of its work, e.g. the largest optimality gap.
-        word_ids: For each token its word's index in ``word_texts``; ``None`` for special tokens.
-        word_texts: The words as they stand in the text.
-        segments: For each token what it is part of, e.g. ``"source"`` and ``"target"``, or
-            ``"patch"``; ``None`` where there is only one kind.
-        grid: For images and sounds, how the patches lie on the image, or the frames in time.
         depth: How many layers the model has; ``layers`` may be some of them.
         pooled: Where the model decides from several positions, all of them, ``query`` first: their
             mean is explained. In words, a word stands there once for each of its tokens.
@@ -168,7 +229,6 @@ class Attribution(SavedRecord):
     _with_gaps = ("options", "statistics", "prediction")
     _writer = "Attribution.save or attnflow explain --save"
 
-    tokens: tuple[str, ...]
     scores: FloatArray
     layers: tuple[int, ...]
     queries: tuple[int, ...]
@@ -177,14 +237,9 @@ class Attribution(SavedRecord):
     method: str
     options: Mapping[str, Any] = field(default_factory=dict)
     model: str = ""
-    text: str = ""
     # None where the model predicts nothing; Any, so that nobody else has to check for it.
     prediction: Prediction | Any = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
-    word_ids: tuple[int | None, ...] | None = None
-    word_texts: tuple[str, ...] = ()
-    segments: tuple[str, ...] | None = None
-    grid: PatchGrid | Any = None
     depth: int = 0
     pooled: tuple[int, ...] = ()
 
@@ -256,15 +311,6 @@ class Attribution(SavedRecord):
         moved.__dict__["options"] = MappingProxyType({**self.options, **changes})
         return moved
 
-    def position(self, token: int | str, name: str = "query") -> int:
-        """The position of a token: by its text, by its label (``the:4``), or by its index.
-
-        ``name`` is what the value is called in errors.
-        """
-        return find_position(
-            token, self.tokens, name, words_of_tokens(self.word_ids, self.word_texts)
-        )
-
     def _layer(self, given: int | None) -> int:
         if given is None or (type(given) is int and given in self.layers):
             return self.layer if given is None else given
@@ -298,7 +344,7 @@ class Attribution(SavedRecord):
             raise InputError(msg)
         values = self.values if self.values.ndim == 1 else self.values.mean(0)
         everything = range(len(self.tokens))
-        words = input_positions(self.word_ids, self.segments, len(self.tokens))
+        words = self.ordinary
         places = np.array(everything if special or not words else words)
         order = places[np.argsort(-round_scores(values)[places], kind="stable")]
         return [(self.tokens[i], float(values[i])) for i in order[: operator.index(k)]]
@@ -364,12 +410,7 @@ class Attribution(SavedRecord):
     def _read(cls, values: dict[str, Any]) -> Self:
         if values.get("prediction") is not None:
             values["prediction"] = read_prediction(values["prediction"])
-        if values.get("grid") is not None:
-            grid = check_fields("grid", PatchGrid, values["grid"])
-            for name in ("image", "box"):
-                grid[name] = read_list(f"grid.{name}", grid[name])
-            values["grid"] = PatchGrid(**grid)
-        return cls(**values)
+        return cls(**values | {"grid": read_grid(values.get("grid"))})
 
     def to_frame(self) -> pd.DataFrame:
         """One row per score: layer, (head,) query, query_token, key, token, score. Needs pandas."""

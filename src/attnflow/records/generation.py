@@ -11,7 +11,7 @@ import numpy as np
 
 from attnflow.errors import InputError, shown
 from attnflow.records import checks
-from attnflow.records.attribution import Attribution
+from attnflow.records.attribution import Attribution, Input, checked_input, read_grid
 from attnflow.records.contrast import Contrast
 from attnflow.records.files import SavedRecord, check_fields, read_list, read_prediction
 from attnflow.records.parts import ANSWER, SOURCE, TEMPLATE, Part, PartScore
@@ -123,17 +123,17 @@ def stopped_at(cut_at: int | None) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Generation(SavedRecord):
+class Generation(SavedRecord, Input):
     """Where each sentence of an answer, or each token of it, came from.
 
     The answer is explained in pieces. ``found.matrix()`` is ``[piece, source]``: row k has the
     scores of all tokens (prompt, then answer) for the k-th piece, for the mean over its tokens, so
     that long pieces and short ones compare; it is 0 from the piece's last token on.
     ``found.at(answer=k)`` and ``found.mean(span)`` are a usual `Attribution` of one piece, and of
-    several.
+    several. It has all that an `Input` has; its ``tokens`` are the prompt's, then the answer's, and
+    ``text`` is the prompt.
 
     Attributes:
-        tokens: Prompt, then answer: the source axis.
         answer: The positions of the answer's tokens among them; each was predicted one before.
         scores: ``[piece, source]``; ``None`` where parts alone were scored.
         part_scores: ``[piece, part]``: scores of whole parts. Those of flow are maximum flows to
@@ -151,15 +151,10 @@ class Generation(SavedRecord):
         depth: How many layers the model has.
         options: Every option that was used.
         model: The model's name.
-        text: The prompt; of a chat, as the model's template has it.
         answer_text: The answer.
         spans: For each token where it stands in ``text``, or in ``answer_text``; ``None`` where
             that is not known.
         statistics: What the method reports of its work.
-        word_ids: For each token its word's index in ``word_texts``; ``None`` for special tokens.
-        word_texts: The words.
-        segments: For each token ``"prompt"`` or ``"answer"``; ``"source"`` or ``"target"`` for
-            encoder–decoders.
         cut_at: How many tokens the model was let write, where it had more to say; ``None`` for an
             answer that came to its end, or was given.
         contrast: Another answer that this one is compared with. There is one row of scores then,
@@ -173,7 +168,6 @@ class Generation(SavedRecord):
     _with_gaps = ("options", "statistics", "predictions")
     _writer = "Generation.save or attnflow explain --save"
 
-    tokens: tuple[str, ...]
     answer: tuple[int, ...]
     scores: FloatArray | None
     part_scores: FloatArray
@@ -187,19 +181,17 @@ class Generation(SavedRecord):
     without_sources: FloatArray | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     model: str = ""
-    text: str = ""
     answer_text: str = ""
     spans: tuple[tuple[int, int], ...] | None = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
-    word_ids: tuple[int | None, ...] | None = None
-    word_texts: tuple[str, ...] = ()
-    segments: tuple[str, ...] | None = None
     cut_at: int | None = None
     pieces: tuple[tuple[int, int], ...] = ()
     contrast: Contrast | Any = None  # None without one; Any, as Attribution.prediction
 
     def __post_init__(self) -> None:
-        last = len(checks.check_texts("tokens", self.tokens)) - 1
+        for name, value in checked_input(self).items():
+            object.__setattr__(self, name, value)
+        last = len(self.tokens) - 1
         count = len(checks.check_numbers("answer", self.answer, 1, last))
         object.__setattr__(self, "pieces", _check_pieces(self.pieces, count))
         rows = len(self.pieces)
@@ -219,7 +211,7 @@ class Generation(SavedRecord):
                 raise InputError(msg)
             object.__setattr__(self, name, values)
         checks.keep_checked(
-            self, dict.fromkeys(("method", "model", "text", "answer_text"), checks.check_text)
+            self, dict.fromkeys(("method", "model", "answer_text"), checks.check_text)
         )
         checks.check_number("layer", self.layer, 1, checks.check_number("depth", self.depth, 1))
         if self.cut_at is not None:
@@ -228,8 +220,7 @@ class Generation(SavedRecord):
         if covered != list(range(len(self.tokens))):
             msg = f"parts hold the positions {shown(covered)}; every token must be in one of them"
             raise InputError(msg)
-        each = ("segments", "spans", "word_ids")
-        for name, size in (("predictions", count), *((name, last + 1) for name in each)):
+        for name, size in (("predictions", count), ("spans", last + 1)):
             given = getattr(self, name)
             if given is not None and len(given) != size:
                 msg = f"{name} has {len(given)} entries; {size} are needed"
@@ -373,7 +364,7 @@ class Generation(SavedRecord):
         one = len(queries) == 1
         target = {"target": self.piece_texts[rows[0]]} if len(rows) == 1 else {}
         return Attribution(
-            tokens=self.tokens,
+            **self.about_input,
             scores=scores[None],
             layers=(self.layer,),
             queries=queries,
@@ -382,12 +373,8 @@ class Generation(SavedRecord):
             method=self.method,
             options={**self.options, "answer": self.answer_text, **target},
             model=self.model,
-            text=self.text,
             prediction=self.predictions[numbers[-1]],
             statistics=self.statistics,
-            word_ids=self.word_ids,
-            word_texts=self.word_texts,
-            segments=self.segments,
             depth=self.depth,
             pooled=() if one else (queries[-1], *queries[:-1]),
         )
@@ -420,15 +407,13 @@ class Generation(SavedRecord):
             values[name] = tuple(map(read, read_list(name, values[name])))
         if values.get("contrast") is not None:
             values["contrast"] = _read_contrast(values["contrast"])
-        for name in ("tokens", "answer", "word_texts", "word_ids", "segments"):
-            if values.get(name) is not None:
-                values[name] = read_list(name, values[name])
+        values["answer"] = read_list("answer", values["answer"])
         for name in ("spans", "pieces"):
             if values.get(name) is not None:
                 values[name] = tuple(
                     read_list(name, each) for each in read_list(name, values[name])
                 )
-        return cls(**values)
+        return cls(**values | {"grid": read_grid(values.get("grid"))})
 
 
 def _check_pieces(given: Sequence[Any], count: int) -> tuple[tuple[int, int], ...]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from attnflow.errors import InputError
 from attnflow.records.activations import Relevances
 from attnflow.records.arrays import to_numpy
+from attnflow.records.attribution import Input
+from attnflow.records.layers import DeviceLayers
 from attnflow.records.prediction import Prediction
 from attnflow.records.selection import Pair
 from attnflow.records.types import Array, FloatArray
@@ -55,6 +57,16 @@ class LayeredGraph:
         return int(self.weights.shape[-1])
 
     @property
+    def made(self) -> Any:
+        """The edges as they were made, with those that are left out of ``weights``."""
+        return self.weights.given if isinstance(self.weights, DeviceLayers) else self.weights
+
+    @property
+    def without_first(self) -> bool:
+        """Whether edges to the first token are left out of what was made."""
+        return isinstance(self.weights, DeviceLayers) and self.weights.without_first
+
+    @property
     def nbytes(self) -> int:
         """How much memory the edges take, with what was derived from them."""
         maps = None if self.maps is self.weights else self.maps
@@ -91,7 +103,7 @@ class Route:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FlowTrace:
+class FlowTrace(Input):
     """What passed from (layer, query) to the input token ``key``, edge by edge.
 
     For a maximum flow it also has the proof, a minimum cut, and the routes that the flow takes.
@@ -117,7 +129,6 @@ class FlowTrace:
         routes: The flow as paths, the largest first; their amounts sum to ``value``.
         method: The method whose score this is.
         tokens: The input tokens that positions refer to; empty for arrays.
-        text: The input text.
         model: The model's name.
         prediction: The model's prediction.
         causal: Whether the model is a causal decoder, whose scores favour the first tokens.
@@ -136,8 +147,7 @@ class FlowTrace:
     gap: float = 0.0
     routes: tuple[Route, ...] = ()
     method: str = "flow"
-    tokens: tuple[str, ...] = ()
-    text: str = ""
+    tokens: tuple[str, ...] = field(default=(), kw_only=True)
     model: str = ""
     prediction: Prediction | Any = None  # as in Attribution
     causal: bool = False

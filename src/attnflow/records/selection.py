@@ -177,13 +177,14 @@ def words_of_tokens(
 
 def _by_text(query: str, tokens: Sequence[str], name: str, words: Sequence[str | None]) -> int:
     places = _find_text(query, tokens) or _find_label(query, tokens) or _find_special(query, tokens)
-    if len(places) == 1:
-        return places[0]
+    pieces = _find_text(query, words)
+    if len(places or pieces) == 1:  # a word of one token may be unknown, and written [UNK]
+        return (places or pieces)[0]
     if places:
         first = f"{query}:{places[0]}"
         numbers = _join_shortened(", ", map(str, places))
         what = f"occurs at {numbers}; give the position, or {first!r}"
-    elif pieces := _find_text(query, words):
+    elif pieces:
         what = f"is split into {_format_tokens(tokens, pieces)}; give one of these, or its position"
     else:
         near = did_you_mean(query, tokens)

@@ -15,6 +15,7 @@ no search:
 The few sinks for which the two bounds differ are solved by the CPU's exact solver, on the strongest
 edges between other positions, with all that leads from the sources and into the sink. The minimum
 cut that it finds is measured with every edge there is, on the device, which makes the upper bound.
+Of very many edges it gets a small part, and is asked only where bounds are far apart.
 Mostly bounds are a small share of the largest flow apart then; `largest_gap` says how far they are.
 """
 
@@ -37,6 +38,9 @@ from attnflow.solvers.interface import BoolArray
 from attnflow.solvers.temporal import Flows, Positions, check_set, check_sets
 
 SHARE = 1e-4  # of the largest flow: bounds that are further apart are worth a search
+GROSS = (
+    1e-2  # the same where the exact solver would get a small part of the edges, and prove little
+)
 ROWS = 1 << 11  # of a layer that are worked on at a time, fewer where these are long
 BLOCK = 1 << 26  # entries at most
 FEW = 1 << 4  # sinks for which products with one column after the other are quicker
@@ -84,7 +88,7 @@ class BoundedNetwork:
             self._supply[layer - 1] = self._some_rows(layer, self._sources).sum(0)
             if layer < self._depth:  # above, nothing arrives but at the sources
                 for rows, keys, block in self._blocks(layer):
-                    block[self._is_source[rows]] = 0
+                    block.masked_fill_(self._is_source[rows, None], 0.0)
                     self._others[layer - 1, keys] += block.sum(0)
             arrived = self._supply[layer - 1] + self._others[layer - 1]
             self._reach[layer - 1] = self._reach[layer] + arrived
@@ -111,8 +115,10 @@ class BoundedNetwork:
                 bounds = self._bounds_by_pulling([sets[each] for each in some])
                 lower[some] = np.maximum(lower[some], bounds[0])
                 upper[some] = np.minimum(upper[some], bounds[1])
-            searched = len(self._open(lower, upper))
-            self._search(sets, lower, upper, execution)
+            share = self._share if self._few_edges() else max(self._share, GROSS)
+            searched = len(self._open(lower, upper, share))
+            if searched:
+                self._search(sets, lower, upper, execution)
         largest = max(upper.max(initial=0.0), np.finfo(np.float32).tiny)
         statistics = {
             "sinks": len(sets),
@@ -171,10 +177,15 @@ class BoundedNetwork:
 
     # -- bounds
 
-    def _open(self, lower: FloatArray, upper: FloatArray) -> LongArray:
+    def _few_edges(self) -> bool:
+        """Whether the exact solver may take most of them: about half have the sign."""
+        seen = self._size**2 if self._ahead else self._size**2 // 2
+        return (self._depth - 2) * seen // 2 <= STRONGEST[-1]
+
+    def _open(self, lower: FloatArray, upper: FloatArray, share: float | None = None) -> LongArray:
         """The sinks whose bounds are too far apart."""
         finite = upper[np.isfinite(upper)]
-        allowed = self._share * finite.max(initial=0.0)
+        allowed = (self._share if share is None else share) * finite.max(initial=0.0)
         found: LongArray = np.flatnonzero(~(upper - lower <= allowed))
         return found
 
@@ -189,7 +200,7 @@ class BoundedNetwork:
                 need += self._block(layer, rows)
                 need -= self._supply[layer][rows, None]
                 need.clamp_(min=0)
-            need[self._is_source[rows]] = 0
+            need.masked_fill_(self._is_source[rows, None], 0.0)
             missing[keys] += need.sum(0)
         return (total - missing).cpu().numpy(), total.cpu().numpy()
 
@@ -320,8 +331,8 @@ class BoundedNetwork:
     def _inner(self, layer: int) -> Iterator[tuple[slice, Tensor]]:
         """Capacities between positions that are no sources."""
         for rows, keys, block in self._blocks(layer):
-            block[self._is_source[rows]] = 0
-            block[:, self._is_source[keys]] = 0
+            block.masked_fill_(self._is_source[rows, None], 0.0)
+            block.masked_fill_(self._is_source[keys], 0.0)
             yield rows, block
 
     def _sparse(self, parts: Sequence[Any], source: int, supply: Tensor) -> SparseLayer:

@@ -190,18 +190,22 @@ def solve_one(
 
 
 def _from_the_top(given: Any) -> tuple[Iterator[Any], int]:
-    """The layers, checked one after the other, and how many there are."""
+    """The layers, checked, and how many there are: an array at once, others one after the other."""
     if isinstance(given, SparseLayers):
         given = given.layers
-    if not isinstance(given, Sequence):
+    array = not isinstance(given, Sequence)
+    if array:
         check_float("capacities", given)
-        if given.ndim != 3:
-            msg = f"capacities have shape {tuple(given.shape)}; they must be [layer, query, key]"
+        shape = tuple(given.shape)
+        if len(shape) != 3 or shape[1] != shape[2] or not shape[1]:
+            msg = f"capacities have shape {shape}; they must be [layer, query, key], and square"
             raise InputError(msg)
     depth = len(given)
     if not depth:
         msg = "capacities have no layers; there must be at least one"
         raise InputError(msg)
+    if array:
+        return iter(contiguous(given)[::-1]), depth
 
     def layers() -> Iterator[Any]:
         size = None

@@ -11,12 +11,11 @@ explained: both would leave all other tokens pale.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from attnflow.records import Attribution, FloatArray, selection
+from attnflow.records import Attribution, FloatArray
 from attnflow.views.wording.names import method_info
 
 
@@ -59,40 +58,7 @@ def colour_of(method: str, *, dark: bool = False) -> str:
     return slot.dark if dark else slot.light
 
 
-class Tokenized(Protocol):
-    """Something with tokens, some of them special: an `Attribution`, or the input of a model."""
-
-    @property
-    def word_ids(self) -> Sequence[int | None] | None:
-        """For each token its word, ``None`` for special tokens."""
-
-    @property
-    def segments(self) -> Sequence[str] | None:
-        """For each token what it is part of."""
-
-
-class Explained(Tokenized, Protocol):
-    """What also has a position that is explained: an `Attribution`."""
-
-    @property
-    def tokens(self) -> Sequence[str]:
-        """The tokens themselves."""
-
-    @property
-    def query(self) -> int:
-        """The position that is explained."""
-
-    @property
-    def pooled(self) -> Sequence[int]:
-        """Several positions, where their mean was asked about."""
-
-
-def input_positions(of: Tokenized, size: int) -> list[int]:
-    """The positions of tokens that are part of the input itself."""
-    return selection.input_positions(of.word_ids, of.segments, size)
-
-
-def ordinary_patches(of: Explained) -> list[int]:
+def ordinary_patches(of: Attribution) -> list[int]:
     """Among the patches of an input, those that set the scale: not the explained one."""
     segments = of.segments or ()
     patches = [at for at, segment in enumerate(segments) if segment == "patch"]
@@ -101,15 +67,14 @@ def ordinary_patches(of: Explained) -> list[int]:
     return kept or list(range(len(patches)))
 
 
-def ordinary_positions(of: Explained) -> list[int]:
+def ordinary_positions(of: Attribution) -> list[int]:
     """Positions without special tokens and the explained one; all if fewer than two remain."""
-    size = len(of.tokens)
     own = None if of.pooled else of.query
-    places = [at for at in input_positions(of, size) if at != own]
-    return places if len(places) > 1 else list(range(size))
+    places = [at for at in of.ordinary if at != own]
+    return places if len(places) > 1 else list(range(len(of.tokens)))
 
 
-def scale_setters(of: Explained) -> str:
+def scale_setters(of: Attribution) -> str:
     """The tokens that set the scale, in words."""
     return "all tokens" if len(ordinary_positions(of)) == len(of.tokens) else "ordinary tokens"
 
@@ -119,7 +84,7 @@ def colour_top(of: Attribution) -> float:
     return top_of(of, of.values)
 
 
-def top_of(of: Explained, values: FloatArray) -> float:
+def top_of(of: Attribution, values: FloatArray) -> float:
     """The highest of these scores ``[…, key]`` of ordinary tokens; 1 where all are 0.
 
     Of scores with signs it is the largest.

@@ -354,3 +354,13 @@ def test_an_attribution_keeps_the_positions_that_its_target_is_of(models):
     assert of.queries == (2,)
     whole = attnflow.explain(tiny.TEXT, models["tiny/verbs"], query=2, **gradient)
     assert len(whole.queries) == len(whole.tokens)  # a label is the same at every position
+
+
+def test_what_the_headline_names_is_traced_first():
+    """Not what speaks against the answer, however high its score."""
+    text = "The film is honest and warm. The seats were old and the jokes are tired and dull."
+    for words in (False, True):
+        view = attnflow.explore(text, words=words).document["views"][0]
+        found = view["findings"][0]
+        named = {part["text"] for part in found["parts"] if part["role"] in ("token", "for")}
+        assert view["labels"][view["key"]] in named

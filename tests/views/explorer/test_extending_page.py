@@ -10,7 +10,8 @@ from attnflow.views.explorer.server.app import make_app
 from plugged import numbers, save_numbers
 from seen import drawn, strip
 from serving import free_port, running, wait_until_it_answers
-from test_extending import family  # noqa: F401 - a fixture
+from test_new_edge_rule import rule  # noqa: F401 - a fixture
+from test_new_method import method as new_method  # noqa: F401 - a fixture
 from test_new_option import HERE, start
 
 pytestmark = pytest.mark.browser
@@ -18,7 +19,7 @@ TEXT = "the keys to the cabinet"
 
 
 @pytest.fixture
-def page(family, tab, classifier):  # noqa: F811 - the fixture
+def page(rule, new_method, tab, classifier):  # noqa: F811 - the fixtures
     with running(make_app({"tiny/verbs": classifier})) as url:
         tab.goto(url)
         tab.wait_for_selector(".token.traced")

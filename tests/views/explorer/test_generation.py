@@ -60,7 +60,8 @@ def pieces(page):
 
 
 def found_text(page):
-    return page.text_content("#answer-found").replace("\u00a0", " ")
+    below = page.text_content("#span-found")  # of some words; above stands that of the whole answer
+    return (below or page.text_content("#answer-found")).replace("\u00a0", " ")
 
 
 def expected_shares(found, span):
@@ -185,6 +186,21 @@ def test_a_span_is_dragged_and_kept(tab, file, found):
     assert tab.locator(".word.chosen").count() == 0
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_conclusion_comes_first_and_words_stay_where_they_are(tab, file, found, width):
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.goto(file)
+    top = "e => e.getBoundingClientRect().top"
+    first = tab.eval_on_selector("#answer-found", top)
+    for below in ("#whole-answer", "#answer-words", "#part-bar"):
+        assert first < tab.eval_on_selector(below, top)
+    before = tab.eval_on_selector("#answer-words", top)
+    tab.hover(".word >> nth=2")
+    assert tab.inner_text("#span-found").startswith("“cat”")
+    assert tab.text_content("#answer-found").startswith(conclude(found).replace(" %", "\u00a0%"))
+    assert tab.eval_on_selector("#answer-words", top) == before
+
+
 def test_the_keyboard_does_what_the_mouse_does(tab, file, found):
     tab.goto(file)
     tab.focus(".word >> nth=0")
@@ -195,7 +211,7 @@ def test_the_keyboard_does_what_the_mouse_does(tab, file, found):
     tab.keyboard.press("Shift+End")
     assert tab.locator(".word.chosen").count() == len(ANSWER.split()) - 1
     said = tab.inner_text("#answer-said")
-    assert said == tab.inner_text("#answer-found")
+    assert said == tab.inner_text("#span-found")
     tab.keyboard.press("Escape")
     assert tab.locator(".word.chosen").count() == 0
     assert tab.locator(".word[tabindex='0']").count() == 1
@@ -265,7 +281,7 @@ def test_a_notebook_shows_the_same(tab, found, tmp_path):
     tab.goto(page.as_uri())
     frame = tab.frame_locator("iframe")
     frame.locator(".word >> nth=2").click()
-    assert "cat" in frame.locator("#answer-found").inner_text()
+    assert "cat" in frame.locator("#span-found").inner_text()
 
 
 @pytest.fixture(scope="module")

@@ -96,6 +96,16 @@ def test_the_page_lists_them(listed, listing):
     assert "default-src 'none'" in policy
 
 
+def test_methods_are_called_as_everywhere_else(classifier, tmp_path):
+    for name, asked, called in [
+        ("default", {}, "relevance flow"),
+        ("other", {"methods": "flow", "edges": "attention"}, "flow on attention"),
+    ]:
+        made = attnflow.run([{"text": TEXTS[0]}], tmp_path / name, classifier, **asked)
+        page = render_texts(make_listing(made), "m", "row", 1)
+        assert f'<th scope="col">{called}</th>' in page
+
+
 def test_without_a_run_there_is_no_list(address):
     assert httpx.get(f"{address}/run").status_code == 404
     assert httpx.get(f"{address}/api/models").json()["run"] is False
@@ -108,6 +118,8 @@ def test_many_texts_have_pages():
     assert re.findall(r">(t\d+)<", page) == [f"t{at}" for at in range(50, 100)]
     assert re.findall(r"page=(\d)", page) == ["1", "2", "3"]
     assert "One method was run" in page
+    assert "Disagreement" not in page
+    assert "by row" not in page
     assert '<a href="./#' not in page
 
 

@@ -14,7 +14,7 @@ from attnflow.pipeline.request import Request
 from attnflow.views.explorer.parts import label_tokens
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
-from seen import drawn, settle
+from seen import drawn, settle, violations
 from serving import running
 
 pytestmark = pytest.mark.browser
@@ -62,6 +62,68 @@ def test_words_layers_and_heads_are_knocked_out(tab, address, classifier):
     head = attnflow.knockout(TEXT, classifier, edges=attnflow.Edges(layers=3, heads=1), random=5)
     assert said(tab).startswith(sentence(head))
     tab.click(".chips button")
+    assert tab.locator(".chips li").count() == 0
+
+
+def in_group(tab, count):
+    """Wait until the model has run without so many things."""
+    tab.wait_for_function(
+        """n => document.querySelectorAll('.chips li').length === n
+            && document.querySelector('.knockout-card .verified').textContent.includes('random')""",
+        arg=count,
+    )
+
+
+def test_words_are_grouped_and_kept_with_the_keyboard_alone(tab, address, classifier):
+    start(tab, address, mode="trace")
+    tab.focus(".token.traced")
+    tab.keyboard.press("Home")
+    for _ in range(3):
+        tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("k")
+    in_group(tab, 1)
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("k")
+    in_group(tab, 2)
+    each = [attnflow.Edges(keys=[at]) for at in (3, 4)]
+    both = attnflow.knockout(TEXT, classifier, edges=each, random=5)
+    assert said(tab).startswith(sentence(both))
+    tab.focus(".knockout-card button:has-text('Keep to compare')")
+    tab.keyboard.press("Enter")
+    assert tab.inner_text(".kept").startswith("keys, to ")
+    assert tab.evaluate("() => document.activeElement.ariaLabel") == "Layer"  # the button is gone
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    in_group(tab, 1)
+    layer = attnflow.knockout(TEXT, classifier, edges=attnflow.Edges(layers=1), random=5)
+    assert said(tab).startswith(sentence(layer))
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_what_a_knockout_does_is_in_sight(tab, address, classifier, width):
+    """A word above and two layers of the graph below, grouped by clicks, and left out again."""
+    tab.set_viewport_size({"width": width, "height": 844})
+    start(tab, address, mode="knockout", method="flow")
+    tab.wait_for_selector(".graph [data-carried]", state="attached")
+    tab.locator(".token").nth(3).click()
+    in_group(tab, 1)
+    box = tab.locator(".knockout-card .verified").bounding_box()
+    assert 0 <= box["y"] < box["y"] + box["height"] <= 844
+    assert violations(tab) == []
+    tab.evaluate("() => document.querySelector('.graph').scrollIntoView()")
+    settle(tab)
+    for count, column in ((2, 1), (3, 2)):
+        tab.locator(f'.graph text[data-column="{column}"]').click()
+        in_group(tab, count)
+    edges = [attnflow.Edges(keys=[3]), attnflow.Edges(layers=1), attnflow.Edges(layers=2)]
+    found = attnflow.knockout(TEXT, classifier, edges=edges, random=5)
+    assert said(tab).startswith(sentence(found))
+    box = tab.locator(".knockout-card .verified").bounding_box()
+    assert 0 <= box["y"] < box["y"] + box["height"] <= 844
+    tab.locator(".graph text[data-column='2']").click()  # and in again
+    in_group(tab, 2)
+    tab.click(".knockout-card button:text-is('Clear')")
     assert tab.locator(".chips li").count() == 0
 
 

@@ -532,9 +532,13 @@ def owner_of(span: Span, pieces: Sequence[Piece], text: str) -> int | None:
     """The part with most of a token's characters that are not blanks; the last of several."""
     start, end = span
     best, most = None, 0
-    inside = {at for at in range(start, end) if not text[at].isspace()} or set(range(start, end))
+    inside = [at for at in range(start, end) if not text[at].isspace()] or range(start, end)
     for number in reversed(range(len(pieces))):
         first, last = pieces[number].span
+        if first <= start < end <= last:
+            return number
+        if last <= start or end <= first:
+            continue
         count = sum(first <= at < last for at in inside)
         if count > most:
             best, most = number, count

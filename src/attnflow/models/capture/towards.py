@@ -22,7 +22,12 @@ from attnflow.models.capture.backward import BackwardCapture, EdgeReading, WordT
 from attnflow.models.capture.copies import Forward, copied
 from attnflow.models.capture.differentiable import check_once
 from attnflow.models.capture.mode import Capture
-from attnflow.models.capture.relevance import Relevance, with_activations_seen
+from attnflow.models.capture.relevance import (
+    HALF,
+    HALF_TOLERANCE,
+    Relevance,
+    with_activations_seen,
+)
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.windows import with_windows_read
 from attnflow.models.checks.layers import Layers, given_states, layers_of, made_states, with_states
@@ -31,6 +36,7 @@ from attnflow.models.checks.padding import once
 from attnflow.records import Activations, Relevances
 
 ROUNDING = 1e-3  # of the spread of logits
+START, LONG = 256, 1024  # tokens that are run again unchanged, of texts with so many
 SIDES = {"input_ids": "get_encoder", "decoder_input_ids": "get_decoder"}
 
 
@@ -74,13 +80,15 @@ def run_backward(
     batch = int(next(iter(inputs.values())).shape[0])
     check_memory(network, inputs, network_run.device_of(network), maps_only=True)
     running = with_windows_read(network_run.in_eval_mode(network), spec, 0, _never)
+    plain = running
     check_once(running, lambda: network_run.called(running, inputs))
 
-    def unchanged() -> Any:
+    def unchanged(given: dict[str, Any] = inputs) -> Any:
         with torch.no_grad():
-            return network_run.called(running, inputs)
+            return network_run.called(plain, given)
 
-    output = unchanged() if spec.relevance and said is None else None
+    start = _start_of(inputs) if spec.relevance and said is None else None
+    output = unchanged() if spec.relevance and said is None and start is None else None
     tables, cut = word_tables(running, inputs)
     layers = None
     if spec.relevance or cut:
@@ -97,23 +105,60 @@ def run_backward(
         if layers is not None:
             watch = _watching(to, attends, items_first=layers.items_first, cut=cut)
             followed = copied(running, watch, layers.names)
-        capture.output = network_run.called(followed, inputs, watch=False)
+        given = inputs if start is None else _kept_at_start(inputs)
+        capture.output = network_run.called(followed, given, watch=False)
     if spec.relevance and said is not None:
         output = SimpleNamespace(logits=said[None])
         if not _same_logits(capture.output.logits, output.logits):
             output = unchanged()
+    if start is not None:
+        logits = capture.output.logits
+        capture.output = SimpleNamespace(logits=logits[:, :-1])
+        same = _same_logits(logits[:, -1:], unchanged(start).logits)
+        output = SimpleNamespace(logits=logits[:, :-1].detach()) if same else unchanged()
     to.clear()  # the copy's modules and their methods hold each other, and would hold all of it
     network_run.drop_pooling(capture, network)
     _check_words(capture.reading, len(tables) + cut, network)
     return (output if spec.relevance else capture.output), capture
 
 
+def _start_of(inputs: dict[str, Any]) -> dict[str, Any] | None:
+    """The inputs of the first tokens of a long text, which is read from its start to its end.
+
+    Their logits show whether a network with another backward pass still computes the same, for a
+    small part of what running it once more on all of the text takes. ``None`` where that is not
+    known: a model that reads ahead, too, is found out since it says something else.
+    """
+    rest = dict(inputs)
+    if not isinstance(rest.pop("logits_to_keep", None), Tensor):
+        return None
+    rest.pop("use_cache", None)
+    size = rest["input_ids"].shape if "input_ids" in rest else (0, 0)
+    whole = all(isinstance(each, Tensor) and each.shape == size for each in rest.values())
+    if not whole or size[0] != 1 or size[1] < LONG or not rest["attention_mask"].all():
+        return None
+    last = torch.tensor([START - 1], device=rest["input_ids"].device)
+    start = {name: each[:, :START] for name, each in rest.items()}
+    return {**inputs, **start, "logits_to_keep": last}
+
+
+def _kept_at_start(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The inputs with the logits of one more position, the last of the first tokens."""
+    kept = inputs["logits_to_keep"]
+    return {**inputs, "logits_to_keep": torch.cat([kept, kept.new_tensor([START - 1])])}
+
+
 def _same_logits(found: Tensor, said: Tensor) -> bool:
-    """Whether logits are the same but for rounding, of which relevance allows more."""
+    """Whether logits are the same but for rounding, of which relevance allows more.
+
+    In half precision a text of another length is rounded in other places.
+    """
     if found.shape != said.shape:
         return False
-    spread = float(said.float().std())
-    return bool(((found.detach() - said).abs().max() <= ROUNDING * spread).item())
+    off, spread = (found.detach() - said).float(), float(said.float().std())
+    if found.dtype in HALF:
+        return bool((off.square().mean().sqrt() <= HALF_TOLERANCE * spread).item())
+    return bool((off.abs().max() <= ROUNDING * spread).item())
 
 
 def word_tables(network: Any, inputs: dict[str, Any]) -> tuple[list[WordTable], bool]:

@@ -11,6 +11,7 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from attnflow.errors import InputError, shown
@@ -50,16 +51,21 @@ def split_words(text: str) -> list[Span]:
 
 
 def _kind(text: str, at: int) -> str:
-    character = text[at]
+    if text[at] in APOSTROPHES and text[at - 1 : at].isalnum() and text[at + 1 : at + 2].isalnum():
+        return "letter"
+    return _kind_alone(text[at])
+
+
+@lru_cache(1 << 14)
+def _kind_alone(character: str) -> str:
     category = unicodedata.category(character)
-    inside = 0 < at < len(text) - 1 and text[at - 1].isalnum() and text[at + 1].isalnum()
     if character in JOINERS or category in ("Mn", "Me", "Mc") or _is_tag(character):
         return "join"
     if character.isspace() or category in ("Cc", "Cf"):
         return "space"
     if category == "Lo" and unicodedata.name(character, "").startswith(IDEOGRAPHS):
         return "ideograph"
-    if category[0] in "LN" or character == "_" or (character in APOSTROPHES and inside):
+    if category[0] in "LN" or character == "_":
         return "letter"
     return "mark " + character if category[0] == "P" else "symbol"
 
@@ -375,12 +381,16 @@ BYTES = _byte_letters()
 
 
 def _names(tokenizer: Any, ids: list[int], text: str, spans: list[Span] | None) -> tuple[str, ...]:
-    names = [name_token(tokenizer, token) for token in ids]
-    pieces = tokenizer.convert_ids_to_tokens(ids)
+    known = {token: name_token(tokenizer, token) for token in set(ids)}
+    broken = {
+        token
+        for token, piece in zip(known, tokenizer.convert_ids_to_tokens(list(known)), strict=True)
+        if spans and BROKEN in _decoded(tokenizer, piece)
+    }
+    names = [known[token] for token in ids]
     for at, (start, end) in enumerate(spans or ()):
         # A single byte of a character is not text: show the character it is part of.
-        decoded = _decoded(tokenizer, pieces[at])
-        if BROKEN in decoded and text[start:end].strip():
+        if ids[at] in broken and text[start:end].strip():
             names[at] = text[start:end].strip()
     return tuple(names)
 

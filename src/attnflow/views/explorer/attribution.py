@@ -8,8 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from attnflow.records import Attribution, FloatArray
-from attnflow.records.selection import word_groups
-from attnflow.views.colours import input_positions
 from attnflow.views.explorer.parts import (
     describe_findings,
     describe_method,
@@ -47,7 +45,7 @@ def attribution_view(of: Attribution) -> View:
         "methods": [_method(of)],
         "rule": describe_rule(str(of.options.get("edges", "attention"))),
         "causal": bool(model.get("causal", False)),
-        "ordinary": input_positions(of, len(of.tokens)),
+        "ordinary": of.ordinary,
         "blankable": [],
         **label_tokens(of.tokens, of),
         "grid": to_grid(of.grid),
@@ -131,9 +129,8 @@ def _head_scores(of: Attribution, at: int) -> HeadScores:
 
 def _word_scores(of: Attribution, values: FloatArray) -> FloatArray:
     """Values ``[…, key]`` with words for keys: sums over tokens, means where they are ratios."""
-    groups = word_groups(of.word_ids or ())
-    sums: FloatArray = np.add.reduceat(values, [group[0] for group in groups], axis=-1)
-    return sums / [len(group) for group in groups] if _is_ratio(of) else sums
+    sums: FloatArray = np.add.reduceat(values, [group[0] for group in of.groups], axis=-1)
+    return sums / [len(group) for group in of.groups] if _is_ratio(of) else sums
 
 
 def _is_ratio(of: Attribution) -> bool:

@@ -532,6 +532,11 @@ def find_all(session: Session, methods: Sequence[Shown], blanks: int) -> Found:
         order = tuple(sorted(order, key=lambda at: -sizes[at]))
     if session.config.words:
         order = tuple(session.groups[at][0] for at in order)
+    # What the headline names as the answer's reason is traced, and not what speaks against it.
+    parts = summary.main.parts
+    named = {part.position for part in parts if part.role in ("token", "for")}
+    words = [group for group in session.groups if named & set(group)]
+    order = (*(at for at in order if any(at in group for group in words)), *order)
     return Found(
         describe_findings(summary.each, [(of.layer, session.query) for of in attributions]),
         summary.agreement,

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from attnflow.records.contrast import Contrast
 from attnflow.records.generation import Generation
+from attnflow.records.selection import words_of_tokens
 from attnflow.version import VERSION
 from attnflow.views.explorer.parts import (
     describe_method,
@@ -128,7 +129,7 @@ def generation_document(of: Generation) -> GenerationDocument:
         "through": str(of.options.get("through", "tokens")),
         "unit": unit_note(of.method, of.options),
         "tokens": _as_they_stand(of),
-        "labels": [printable(token) for token in of.tokens],
+        "labels": _labels(of),
         "ordinary": [at for at, word in enumerate(ids) if word is not None],
         "answer": list(of.answer),
         "pieces": [list(piece) for piece in of.pieces],
@@ -153,6 +154,15 @@ def generation_document(of: Generation) -> GenerationDocument:
         "notes": [f"{note[0].upper()}{note[1:]}" for note in notes if note],
     }
     return {"format": FORMAT, "library": VERSION, "generation": written}
+
+
+def _labels(of: Generation) -> list[str]:
+    """What tokens are called; a piece of a word as the whole word."""
+    words = words_of_tokens(of.word_ids, of.word_texts) or (None,) * len(of.tokens)
+    return [
+        printable(word if word and any(map(str.isalnum, token)) else token)
+        for word, token in zip(words, of.tokens, strict=True)
+    ]
 
 
 def _other(contrast: Contrast | None) -> Other | None:

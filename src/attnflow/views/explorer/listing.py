@@ -14,9 +14,8 @@ from attnflow.evaluation.agreement import spearman
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import round_scores
 from attnflow.runs.reading import BadRow, Run
-from attnflow.views.colours import input_positions
 from attnflow.views.wording.labels import label
-from attnflow.views.wording.names import rule_name
+from attnflow.views.wording.names import name_with_edges
 from attnflow.views.wording.numbers import percent
 
 MOST_TEXT = 2000  # characters of a text: longer ones are cut, and can't be opened
@@ -82,7 +81,7 @@ def make_listing(run: Run, advance: Callable[[float], None] = lambda _: None) ->
     asked = run.manifest["request"]
     return Listing(
         run.folder.name,
-        tuple(_title(of) for of in first),
+        tuple(name_with_edges(of) for of in first),
         {"edges": edges.pop(), "method": first[0].method} if len(edges) == 1 else {},
         asked["input"]["columns"]["pair"] is None,
         tuple(sorted(entries, key=_largest_first)),
@@ -93,12 +92,6 @@ def make_listing(run: Run, advance: Callable[[float], None] = lambda _: None) ->
 def _largest_first(entry: Entry) -> tuple[bool, float, int]:
     undefined = math.isnan(entry.disagreement)
     return undefined, 0.0 if undefined else -entry.disagreement, entry.row
-
-
-def _title(of: Attribution) -> str:
-    edges = of.options.get("edges")
-    plain = edges in (None, "attention")
-    return of.method if plain else f"{of.method} on {rule_name(str(edges))}"
 
 
 def _entry(row: int, name: str | None, attributions: Sequence[Attribution]) -> Entry:
@@ -132,6 +125,5 @@ def disagreement(attributions: Sequence[Attribution]) -> float:
 
 def _sizes(of: Attribution) -> FloatArray:
     values = of.values if of.values.ndim == 1 else of.values.mean(0)
-    places = input_positions(of, len(of.tokens))
-    found: FloatArray = round_scores(np.abs(values))[places]
+    found: FloatArray = round_scores(np.abs(values))[of.ordinary]
     return found

@@ -14,6 +14,7 @@ from attnflow.views.figures import axes, maps
 from attnflow.views.figures.axes import Theme
 from attnflow.views.kinds import Kind
 from attnflow.views.wording.names import is_signed
+from attnflow.views.wording.numbers import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +73,7 @@ def bars(ax: Axes, probabilities: Mapping[str, float], theme: Theme, height: flo
     ax.bar(range(len(names)), shares, width=0.62, color=theme.muted)
     for place, share in enumerate(shares):
         ax.annotate(
-            f"{share:.0%}",
+            percent(share),
             (place, share),
             xytext=(0, 2),
             textcoords="offset points",

@@ -21,7 +21,7 @@ from attnflow.views.terminal.lines import (
     warning_lines,
     wrap_parts,
 )
-from attnflow.views.wording.labels import distinct_labels
+from attnflow.views.wording.labels import distinct_labels, written
 from attnflow.views.wording.names import describe_edges, info_of, name_of
 from attnflow.views.wording.numbers import (
     as_sentence,
@@ -44,7 +44,7 @@ ROUNDING = 1e-12  # a smaller gap is a rounding error
 
 def show_routes(trace: FlowTrace, console: Console, top: int, predicts: str = "") -> None:
     """What flows, what the cut says, the largest routes; ``predicts``: what the model predicts."""
-    tokens = distinct_labels(trace.tokens, WIDTH)
+    tokens = distinct_labels(written(trace), WIDTH)
     warnings = warning_lines(trace.warnings)
     predicted = [
         paragraph(each, console.width) for each in prediction_lines(trace.prediction, predicts)

@@ -19,7 +19,6 @@ from attnflow.models.sizes import independent_labels, labels_tokens
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import round_scores
 from attnflow.records.attribution import at_each
-from attnflow.records.selection import input_positions
 from attnflow.views.wording.labels import LONGEST, clip, isolate, label, printable, word_labels
 from attnflow.views.wording.names import MethodInfo, info_of, is_signed, name_of
 from attnflow.views.wording.numbers import number
@@ -104,8 +103,7 @@ def _rank(places: Sequence[int], values: FloatArray, seconds: FloatArray) -> lis
 
 def _places(of: Attribution) -> list[int]:
     """The tokens of the input; where all are special, these."""
-    places = input_positions(of.word_ids, of.segments, len(of.tokens))
-    return places or list(range(len(of.tokens)))
+    return of.ordinary or list(range(len(of.tokens)))
 
 
 class Common(NamedTuple):

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from rich.cells import cell_len
 
-from attnflow.records import Attribution
+from attnflow.records import Input
 from attnflow.records.selection import word_groups
 
 LONGEST = 40  # cells of a label in a sentence
@@ -141,7 +141,7 @@ def _distinct_labels(tokens: tuple[str, ...], width: int) -> tuple[str, ...]:
     )
 
 
-def written(of: Attribution) -> tuple[str, ...]:
+def written(of: Input) -> tuple[str, ...]:
     """The tokens; an unknown one is what the text has there."""
     ids, texts = of.word_ids or (None,) * len(of.tokens), of.word_texts
     return tuple(
@@ -150,7 +150,7 @@ def written(of: Attribution) -> tuple[str, ...]:
     )
 
 
-def word_labels(of: Attribution, width: int) -> tuple[str, ...]:
+def word_labels(of: Input, width: int) -> tuple[str, ...]:
     """Labels for sentences: a piece of a word is called by the whole word, wherever there is one.
 
     An unknown token is called by what the text has there. Words that occur more than once have the

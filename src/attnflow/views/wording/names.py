@@ -117,6 +117,12 @@ def _name_on(member: Method, rule: EdgeRule | None) -> str:
     return f"{rule.name} {member.name}"
 
 
+def name_with_edges(shown: Attribution) -> str:
+    """The same, with its edges where the name does not say them: ``flow on attention``."""
+    name, edges = name_of(shown), shown.options.get("edges")
+    return name if edges is None or name != shown.method else f"{name} on {rule_name(str(edges))}"
+
+
 def method_id(method: str, edges: str) -> str:
     """What a method on its edges is called in documents and links.
 

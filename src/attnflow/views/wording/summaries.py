@@ -19,7 +19,6 @@ from attnflow.evaluation.blanking_check import (
 from attnflow.methods.blank_out import MEMBER
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import round_scores
-from attnflow.records.selection import word_groups
 from attnflow.views.wording.findings import Finding, find, noun_of, rank
 from attnflow.views.wording.labels import LONGEST, word_labels
 from attnflow.views.wording.names import info_of, is_signed, name_of
@@ -125,7 +124,7 @@ def _with_blanking(
         few = f"{len(order)} {noun} are too few to compare their order with that of blanking."
         return few, ""
     # Scores are of tokens, and what is blanked for a sentence are words: both are told apart.
-    pieces = any(len(group) > 1 for group in word_groups(check.scores.word_ids or ()))
+    pieces = any(len(group) > 1 for group in check.scores.groups)
     by_token, by_word = ("token by token, ", "of whole words, ") if pieces else ("", "")
     agree = agreement_sentence(
         check.scores, comparable, f"{by_token}blanking", sorted(order), _falls(check)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnflow.records import Edge, FloatArray, FlowTrace, Route
-from attnflow.views.wording.labels import LONGEST, distinct_labels
+from attnflow.views.wording.labels import LONGEST, distinct_labels, written
 from attnflow.views.wording.numbers import as_sentence, join_names, share
 
 WORTH_NAMING = 0.05  # of a flow
@@ -65,7 +65,7 @@ def trace_sentence(trace: FlowTrace, names: Sequence[str] = ()) -> str:
 
     ``names`` are its `trace_names`, which many traces share.
     """
-    names = list(names) or trace_names(trace.tokens)
+    names = list(names) or trace_names(written(trace))
     key, query = names[trace.key], names[trace.query]
     if not trace.value and trace.key == 0 and trace.options.get("correction") == "sink":
         return f"{key}, the first token, is left out (correction sink), so nothing is traced to it."

@@ -79,3 +79,22 @@ test("of two texts it is said what differs, what changes, and which word matters
   );
   assert.equal(conclusionOf([pane(view(), "near")]), "");
 });
+
+test("of two texts words are named, whatever their pieces", () => {
+  const [one, two] = ["cab", "mat"].map(
+    (start) =>
+      new View({
+        ...viewData({
+          labels: ["[CLS]", start, "##inets", "are"],
+          words: { groups: [[0], [1, 2], [3]], labels: ["[CLS]", `${start}inets`, "are"] },
+          blanked: [{ positions: [1, 2], said: said(0.5), change: -0.4 }],
+        }),
+      }),
+  );
+  assert.equal(
+    conclusionOf([pane(one, "near"), pane(two, "near")]),
+    "The texts differ in “\u2068cabinets\u2069” → “\u2068matinets\u2069”. The answer stays plural: " +
+      "90.0 % → 90.0 % (±0.0 points). Of these, “\u2068cabinets\u2069” matters most: without it " +
+      "P(plural) of the first changes by −40.0 points.",
+  );
+});

@@ -336,7 +336,8 @@ class CpuTemporalNetwork:
         edges, small = len(self._network.tails), self._is_small(len(sets))
         most = STATE_BYTES // (EDGE_BYTES * edges + NODE_BYTES * len(self._network.supply))
         workers = 1 if small else max(1, min(execution.threads or cores(), len(sets), most))
-        parts = SharedParts([slice(at, at + PART) for at in range(0, len(sets), PART)])
+        pieces = [slice(at, at + PART) for at in range(0, len(sets), PART)]
+        parts = iter(pieces) if workers == 1 else SharedParts(pieces)
 
         def work(state: State) -> None:
             for part in parts:

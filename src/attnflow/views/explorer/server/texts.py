@@ -57,17 +57,17 @@ def render_texts(listing: Listing, model: str, order: str, page: int) -> str:
     last = max(1, math.ceil(len(entries) / ON_A_PAGE))
     page = min(page, last)
     shown = entries[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
+    several = len(listing.explainers) > 1  # which can disagree
+    titles = ("Row", "Text", "Prediction", *listing.explainers)
     head = "".join(
         f'<th scope="col">{_text(each)}</th>'
-        for each in ("Disagreement", "Row", "Text", "Prediction", *listing.explainers)
+        for each in (("Disagreement", *titles) if several else titles)
     )
-    body = "".join(_line(each, listing, model) for each in shown)
+    body = "".join(_line(each, listing, model, several=several) for each in shown)
     return PAGE.format(
         title=_text(f"{listing.name}: {len(entries)} texts"),
         about=_about(listing),
-        orders=" ".join(
-            _choice(f"by {each}", f"?order={each}", chosen=order == each) for each in ORDERS
-        ),
+        orders=_orders(order) if several else "",
         table=f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>",
         pages=_pages(order, page, last),
         errors=_errors(listing),
@@ -75,21 +75,23 @@ def render_texts(listing: Listing, model: str, order: str, page: int) -> str:
 
 
 def _about(listing: Listing) -> str:
+    pairs = "" if listing.linked else " Pairs of texts can't be opened here."
     if len(listing.explainers) < 2:
         return (
-            "One method was run, so that there is nothing to disagree with; run several "
-            "(<code>attnflow run --method rollout --method flow …</code>)."
+            "The last column has the token with the highest score. One method was run; with "
+            "several (<code>attnflow run --method rollout --method flow …</code>), the texts on "
+            f"which they disagree most come first.{pairs}"
         )
     return (
         "Disagreement is 1 less the mean rank correlation of the methods over ordinary tokens: 0 "
         "where all put tokens in the same order, 1 where orders have nothing in common. The last "
-        "columns have the token with the highest score."
-        + ("" if listing.linked else " Pairs of texts can't be opened here.")
+        f"columns have the token with the highest score.{pairs}"
     )
 
 
-def _line(entry: Entry, listing: Listing, model: str) -> str:
+def _line(entry: Entry, listing: Listing, model: str, *, several: bool) -> str:
     far = "–" if math.isnan(entry.disagreement) else f"{entry.disagreement:.2f}"
+    first = f'<td class="number">{far}</td>' if several else ""
     name = str(entry.row) if entry.id is None else f"{entry.row} ({entry.id})"
     asked = {"text": entry.text, "model": model, **listing.shown}
     short = entry.text if len(entry.text) <= MOST_SHOWN else entry.text[:MOST_SHOWN] + " …"
@@ -98,8 +100,14 @@ def _line(entry: Entry, listing: Listing, model: str) -> str:
     link = f'<a href="./#{_text(urlencode(asked))}">{text}</a>' if opens else text
     highest = "".join(f'<td dir="auto">{_text(each)}</td>' for each in entry.highest)
     return (
-        f'<tr><td class="number">{far}</td><td class="number">{_text(name)}</td>'
+        f'<tr>{first}<td class="number">{_text(name)}</td>'
         f'<th scope="row">{link}</th><td class="said">{_text(entry.prediction)}</td>{highest}</tr>'
+    )
+
+
+def _orders(order: str) -> str:
+    return " ".join(
+        _choice(f"by {each}", f"?order={each}", chosen=order == each) for each in ORDERS
     )
 
 

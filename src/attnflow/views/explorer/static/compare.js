@@ -12,8 +12,13 @@ const MOST_NAMED_PAIRS = 3;
 // Where two panes differ, and what the experiment says to it; nothing until both have scores.
 export function conclusionOf(panes) {
   if (panes.length < 2 || !panes.every((pane) => rowOf(pane))) return "";
-  return (panes[1].shared ? ofMethods(panes) : ofTexts(panes)).filter(Boolean).join(" ");
+  return (panes[1].shared ? ofMethods(panes) : ofTexts(panes.map(inWords)))
+    .filter(Boolean)
+    .join(" ");
 }
+
+// Texts differ in words: in place of one, a tokenizer may have several pieces.
+const inWords = (pane) => (pane.view.hasPieces ? { ...pane, units: pane.view.units(true) } : pane);
 
 function ofMethods(panes) {
   const [pane] = panes;
@@ -25,7 +30,7 @@ function ofMethods(panes) {
   const [one, two] = panes.map((each, i) => `${percent(shares[i][at])} by ${methodName(each)}`);
   const { changes } = changesOf(pane);
   const first = `They differ most on ${quote(pane.units[at].name)}: ${one}, ${two}.`;
-  return [first, sayChange(pane, changes[at]), saySupport(panes, values, changes)];
+  return [first, sayChange(pane, pane.units[at], changes[at]), saySupport(panes, values, changes)];
 }
 
 // Words are compared: how much special tokens take is a matter of each method.
@@ -33,9 +38,10 @@ const inText = ({ view }, at) => view.data.ordinary.includes(at);
 
 const methodName = ({ method }) => inSentence(method.label);
 
-function sayChange({ view }, change) {
+function sayChange({ view }, { tokens }, change) {
   if (change === undefined) return "";
-  return `Without it P(${view.answer}) changes by ${points(change)} points.`;
+  const what = view.wordsOf(tokens).length > tokens.length ? "the whole word" : "it";
+  return `Without ${what} P(${view.answer}) changes by ${points(change)} points.`;
 }
 
 function saySupport(panes, values, changes) {

@@ -41,7 +41,7 @@ export function graphNote(pane, trace, served) {
     parts.push(`Dashed: the bottleneck, ${cut}, full at ${capacity}.`);
   }
   if (!method.layered) {
-    if (trace) parts.push("Lines: routes that carry 90 % of it, or less.");
+    if (trace) parts.push("Lines: routes that carry up to 90 % of it.");
     else if (!view.hasRoutes(method, pane.key)) parts.push("The answer is read at this token.");
     else if (view.amounts) parts.push(noTrace(view, served));
     return parts.join(" ");

@@ -76,7 +76,9 @@ export class GenerationPage {
     const whole = answered.isWhole(span);
     this.prompt.show({ table, tokens, ramp, method });
     this.strip.show({ span, whole, colours: this.wordColours(tokens, ramp) });
-    byId("answer-found").textContent = this.sentence(span);
+    // Above the words stands the whole answer's conclusion: they would move under the pointer.
+    byId("answer-found").textContent = this.sentence(answered.whole);
+    byId("span-found").textContent = whole ? "" : this.sentence(span);
     byId("whole-answer").disabled = answered.isWhole(this.span);
     this.showStrongest(rows);
   }

@@ -69,6 +69,8 @@ export class KnockoutCard {
   }
 
   draw(found) {
+    const active = document.activeElement;
+    const within = this.element.contains(active);
     this.found = found;
     this.said.textContent = found?.sentence ?? "";
     this.keep.hidden = !found;
@@ -83,6 +85,8 @@ export class KnockoutCard {
       }),
     );
     this.list.replaceChildren(...this.kept.map(makeKept));
+    // What was pressed may be gone: the keyboard stays in the card.
+    if (within && !active.offsetParent) this.layer.focus();
   }
 
   pin() {
