@@ -160,10 +160,10 @@ def test_a_damaged_request_is_refused_by_name(tmp_path):
 
 
 def test_a_later_format_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "FORMAT", 2)
+    monkeypatch.setattr(module, "FORMAT", 3)
     Checkpoint(tmp_path, REQUEST).put("piece", 1)
     monkeypatch.undo()
-    with pytest.raises(InputError, match="its format is 2"):
+    with pytest.raises(InputError, match="its format is 3"):
         Checkpoint(tmp_path, REQUEST).get("piece")
 
 
