@@ -646,11 +646,14 @@ class Shifted(nn.Module):
         return made * 1.5 if torch.is_grad_enabled() else made
 
 
-@pytest.mark.parametrize("size", [40, 1100])
-def test_the_model_runs_unchanged_on_the_start_of_a_long_text(size):
+@pytest.mark.parametrize(
+    ("size", "window", "again"), [(40, None, 40), (1100, None, 256), (1100, 300, 1100)]
+)
+def test_the_model_runs_unchanged_on_the_start_of_a_long_text(size, window, again):
     torch.manual_seed(0)
-    config = tf.LlamaConfig(**tiny.DECODER | {"max_position_embeddings": 2048})
-    model = load_model((tf.LlamaForCausalLM(config).eval(), tiny.plain()))
+    shape = tiny.DECODER | {"max_position_embeddings": 2048, "sliding_window": window}
+    config = tf.MistralConfig(**shape)
+    model = load_model((tf.MistralForCausalLM(config).eval(), tiny.plain()))
     words = " ".join((["the", "keys", "to", "the", "cabinet", "are", "here"] * size)[:size])
     options = {"edges": "relevance", "method": "rollout"}
     attnflow.explain("the keys", model, **options)  # what is found out once
@@ -661,7 +664,7 @@ def test_the_model_runs_unchanged_on_the_start_of_a_long_text(size):
     )
     found = attnflow.explain(words, model, **options)
     hook.remove()
-    assert sorted(lengths) == ([size, size] if size < 1024 else [256, size])
+    assert sorted(lengths) == [again, size]
     with torch.no_grad():
         own = float(model.logits([model.tokenize(words)], [size - 1])[0].softmax(-1).max())
     assert found.prediction.probability == pytest.approx(own, abs=1e-6)

@@ -497,6 +497,18 @@ def test_more_edges_than_can_be_numbered_are_refused(monkeypatch):
         temporal.prepare(capacities, 0)
 
 
+def test_flows_are_told_in_full_in_any_order():
+    capacities, _ = large_case(size=20)
+    network = temporal.prepare(capacities, 0)
+    solved = {sink: network.solve_value(sink) for sink in (3, 7)}
+    for sink in (7, 3):
+        alone, full = temporal.solve_one(capacities, 0, sink), solved[sink].in_full()
+        assert solved[sink].value == full.value == alone.value
+        assert (full.upper, full.routes) == (alone.upper, alone.routes)
+        for of, expected in ((full.edges, alone.edges), (full.cut, alone.cut)):
+            np.testing.assert_array_equal(of, expected)
+
+
 def test_no_sinks_and_sinks_that_nothing_reaches():
     capacities, _ = large_case(size=20)
     assert len(temporal.solve(capacities, 0, []).values) == 0

@@ -88,11 +88,11 @@ def trace(graph: LayeredGraph, relevance: Relevances, pair: Pair) -> FlowTrace:
         )
         raise InputError(msg)
     flows = {
-        sign: _network(graph, sources, sign, pair.to_layer).solve_one(pair.key)
+        sign: _network(graph, sources, sign, pair.to_layer).solve_value(pair.key)
         for sign in (FOR, AGAINST)
     }
     sign = max(flows, key=lambda each: flows[each].value)
-    found = flows[sign]
+    found = flows[sign].in_full()
     assert found.carries_from is not None  # columns are free
     edges = found.edges.dense(pair.layer - pair.to_layer, size)
     return FlowTrace.of(

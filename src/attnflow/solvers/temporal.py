@@ -17,7 +17,7 @@ for another device is one more class behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol
@@ -118,6 +118,13 @@ class Flow:
         return sum(amount for _, amount in self.routes)
 
 
+class OneFlow(NamedTuple):
+    """The value of a maximum flow, and what tells the flow in full, which takes longer."""
+
+    value: float
+    in_full: Callable[[], Flow]
+
+
 class TemporalNetwork(Protocol):
     """Capacities and sources, ready to be solved for any sinks; calls share no buffers."""
 
@@ -126,6 +133,9 @@ class TemporalNetwork(Protocol):
 
     def solve_one(self, sink: Positions, *, cut_near: Side = "source") -> Flow:
         """One flow in full. Of all minimum cuts it has the one nearest the sink or the sources."""
+
+    def solve_value(self, sink: Positions, *, cut_near: Side = "source") -> OneFlow:
+        """The same, where not every flow is needed in full."""
 
 
 def prepare(

@@ -37,6 +37,7 @@ from attnflow.records import Activations, Relevances
 
 ROUNDING = 1e-3  # of the spread of logits
 START, LONG = 256, 1024  # tokens that are run again unchanged, of texts with so many
+REACHES = ("sliding_window", "attention_window", "window_size", "attention_chunk_size")
 SIDES = {"input_ids": "get_encoder", "decoder_input_ids": "get_decoder"}
 
 
@@ -87,7 +88,8 @@ def run_backward(
         with torch.no_grad():
             return network_run.called(plain, given)
 
-    start = _start_of(inputs) if spec.relevance and said is None else None
+    short = spec.relevance and said is None and _alike_everywhere(network)
+    start = _start_of(inputs) if short else None
     output = unchanged() if spec.relevance and said is None and start is None else None
     tables, cut = word_tables(running, inputs)
     layers = None
@@ -120,6 +122,16 @@ def run_backward(
     network_run.drop_pooling(capture, network)
     _check_words(capture.reading, len(tables) + cut, network)
     return (output if spec.relevance else capture.output), capture
+
+
+def _alike_everywhere(network: Any) -> bool:
+    """Whether a network is known to do with a token far into a text what it does with the first.
+
+    Code that is not transformers' own may do anything there, and attention in windows has an edge.
+    """
+    config = network.config.get_text_config()
+    own = type(network).__module__.startswith("transformers.")
+    return own and not any(getattr(config, name, None) for name in REACHES)
 
 
 def _start_of(inputs: dict[str, Any]) -> dict[str, Any] | None:

@@ -42,7 +42,6 @@ LEAST_SIZE, LEAST_LAYERS = 256, 16
 DENSE_BYTES = 1 << 27
 """Weights that take more have residuals in a table, a sixth slower and an eighth of the memory."""
 NETWORK_BYTES = 2 << 30  # of all threads' networks together
-OWN_BYTES = 13  # of each entry of the weights that a network holds itself
 
 
 class CpuSolver:

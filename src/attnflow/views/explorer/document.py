@@ -153,7 +153,8 @@ def make_view(
         if (first[shown] and session.size <= extent.most(members[shown].cost))
         or (not members[shown].reads_edges and _is_asked(shown, session))
     ]
-    one_row = {shown: has_one_row(*shown) for shown in offered}
+    described = {shown: _describe(shown, first[shown]) for shown in offered}
+    one_row = {shown: not each["layered"] for shown, each in described.items()}
     # A server adds the scores that the document lacks.
     with_heads = offered if extent.all_methods else methods
     by_head = [shown for shown in with_heads if not one_row[shown] and can_show_heads(*shown)]
@@ -169,7 +170,7 @@ def make_view(
         "answer": tokens.answer,
         "model": model_name(session.adapter.name),
         "head": str(session.adapter.description["head"]),
-        "methods": [_describe(shown, first[shown]) for shown in offered],
+        "methods": list(described.values()),
         "rule": describe_rule(session.config.rule.name),
         "causal": session.causal,
         "ordinary": input_positions(tokens.word_ids, tokens.segments, session.size),
@@ -193,7 +194,9 @@ def make_view(
         "said_at": None if session.prediction is None else session.prediction.position,
         "replacement": blanking.filler,
         "scores": [_packed(*shown, *extents[shown], scores[shown], check) for shown in methods],
-        "head_methods": [shown_id(*shown) for shown in (by_head if extent.all_methods else within)],
+        "head_methods": [
+            described[shown]["name"] for shown in (by_head if extent.all_methods else within)
+        ],
         "head_scores": [heads_of(*shown, layers, query, check) for shown in within],
         "edges": strongest_edges(layered),
         "amounts": None if layered is session else carrying_edges(session),
@@ -543,11 +546,6 @@ def find_all(session: Session, methods: Sequence[Shown], blanks: int) -> Found:
         summary.unchecked,
         first_key(order, session.tokens.names, session.tokens),
     )
-
-
-def has_one_row(session: Session, method: str) -> bool:
-    """Whether a method has one row of scores, those of the output, and no layers."""
-    return not method_info(method, session.config.rule.name).layered
 
 
 def find_elsewhere(

@@ -83,11 +83,6 @@ def judge(found: Generation, span: Span = None) -> Judgement:
     return Judgement(text, tuple(row.name for row in deciding), together)
 
 
-def named_rows(found: Generation, span: Span = None) -> list[PartScore]:
-    """The rows of parts that have a name of their own."""
-    return [row for row, part in _rows(found, span) if part.named]
-
-
 def _rows(found: Generation, span: Span) -> list[tuple[PartScore, Part]]:
     return list(zip(found.table(span), found.parts, strict=True))
 

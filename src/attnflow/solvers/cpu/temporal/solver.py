@@ -24,6 +24,7 @@ from attnflow.solvers.temporal import (
     EdgeAmounts,
     Flow,
     Flows,
+    OneFlow,
     Positions,
     Side,
     Stations,
@@ -390,6 +391,10 @@ class CpuTemporalNetwork:
 
     def solve_one(self, sink: Positions, *, cut_near: Side = "source") -> Flow:
         """See `TemporalNetwork`."""
+        return self.solve_value(sink, cut_near=cut_near).in_full()
+
+    def solve_value(self, sink: Positions, *, cut_near: Side = "source") -> OneFlow:
+        """See `TemporalNetwork`."""
         if cut_near not in SIDES:
             msg = f"cut_near={shown(cut_near)} must be {' or '.join(map(repr, SIDES))}"
             raise InputError(msg)
@@ -411,6 +416,12 @@ class CpuTemporalNetwork:
         else:  # which an interrupt ends
             work_together([work], stop, lambda: None)
         check(found)
+        return OneFlow(
+            float(found[0, VALUE]), partial(self._in_full, state, nodes, found, cut_near)
+        )
+
+    def _in_full(self, state: State, nodes: IntArray, found: FloatArray, cut_near: Side) -> Flow:
+        """A flow that was solved, with its edges, its cut and its routes."""
         side = state.level != UNREACHED
         if cut_near == "source":
             side = side_nearest_sources(self._network, state)
@@ -418,7 +429,7 @@ class CpuTemporalNetwork:
         graph = FullGraph(self._network, self._ends.own_rows, self._sources, sinks, self._free)
         edges = edges_with_flow(graph, state)
         cut, stations = cut_of(graph, state, side)
-        value = float(found[0, VALUE])
+        found, value = found.copy(), float(found[0, VALUE])
         # The edges of the result are proven once more: they are not the kernel's.
         found[0, CUT] = cut.amounts.sum() + stations.amounts.sum()
         found[0, UNBALANCED] += unbalanced(graph, edges, value)
