@@ -6,7 +6,8 @@ import re
 import pytest
 
 import talkers
-from attnflow.cli import estimate
+from attnflow.cli import estimate, evaluate
+from attnflow.cli import run as run_command
 
 TEXTS = "text\nthe cat\nthe keys to the cabinet are here\nthe old mat is red\n"
 
@@ -88,3 +89,32 @@ def test_nothing_to_read_is_an_error(run, tmp_path):
     found = run("run", file, "-m", "sentiment", "-o", "unused", "--dry-run")
     assert found.code != 0
     assert "there is no row" in found.err
+
+
+LONG_WORK = {
+    "explain": (estimate, "MANY", ("--file", "texts.txt")),
+    "evaluate": (evaluate, "MANY", ("texts.csv", "--method", "raw", "--metric", "spearman")),
+    "run": (run_command, "MANY_ROWS", ("texts.csv", "-o", "out")),
+}
+
+
+CASES = [(name, 3, 50.0, True) for name in LONG_WORK]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "each", "told"), [*CASES, ("run", 3, 1.0, False), ("explain", 2, 50.0, False)]
+)
+def test_long_work_is_foretold_and_done(run, data, tmp_path, monkeypatch, name, rows, each, told):
+    """What one text takes is given here, so that all of them take long, or do not."""
+    owner, number, given = LONG_WORK[name]
+    monkeypatch.setattr(owner, number, 3)
+    monkeypatch.setattr(estimate, "measured", lambda _, work: (work(), (each, 2**20))[1])
+    monkeypatch.chdir(tmp_path)
+    header, *texts = TEXTS.splitlines()
+    data.write_text("\n".join([header, *texts[:rows]]))
+    (tmp_path / "texts.txt").write_text("\n".join(texts[:rows]))
+    found = run(name, *given, "-m", "sentiment")
+    assert found.code == 0, found.err
+    assert found.out
+    foretold = re.search(r"^about \d+ \w+, \d+ forward passes, and about \d+ MiB", found.err, re.M)
+    assert bool(foretold) == told, found.err

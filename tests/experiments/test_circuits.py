@@ -3,6 +3,8 @@
 import math
 import sys
 from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +12,11 @@ import torch
 
 import attnflow
 from attnflow_experiments.evidence import __main__ as command
-from attnflow_experiments.evidence import edge_tables, ranking, tables, truth
+from attnflow_experiments.evidence import edge_tables, ranking, raw, tables, truth
 from attnflow_experiments.evidence.circuits import FAMILIES, TASKS, make_circuits
+from attnflow_experiments.evidence.trials import make_trials
 from attnflow_experiments.known_answers.cases import Case
+from attnflow_experiments.known_answers.trials import Settings
 
 TEXT = "the story is slow , but the music is wonderful ."
 PER_ROUND = sum(len(families) for _, _, families in TASKS.values())
@@ -114,18 +118,38 @@ def test_heads_are_removed_and_kept():
 def test_the_command_makes_tables_of_circuits_and_keeps_every_number(monkeypatch, tmp_path, capsys):
     import pyarrow.parquet as pq
 
-    raw = tmp_path / "raw.parquet"
-    given = [tmp_path, "--only", "circuits", "--count", 1, "--raw", raw]
-    monkeypatch.setattr(sys, "argv", ["evidence", *map(str, given)])
-    command.main()
-    shown = capsys.readouterr().out
+    files = tmp_path / "files"
+
+    def run(*given):
+        monkeypatch.setattr(sys, "argv", ["evidence", *map(str, given), "--raw", str(files)])
+        command.main()
+        return capsys.readouterr().out
+
+    shown = run(tmp_path, "--only", "circuits", "--count", 1)
     assert "| copy the previous token (1) | 1.00 | 1.00 |" in shown
     assert "| relevance | flow | 1.00 | 1.00 | 1.00 | 1.00 |" in shown
-    rows = pq.read_table(raw).to_pylist()
+    rows = pq.read_table(files / "ground-truth.parquet").to_pylist()
     (row,) = [
         row for row in rows if (row["piece"], row["measure"]) == ("edges relevance", "flow.token")
     ]
     assert (row["trial"], row["case"], row["value"]) == ("circuits", 0, 1.0)
+    assert run(tmp_path / "elsewhere", "--only", "") == shown  # from the file alone
+    assert pq.read_table(files / "ground-truth.parquet").to_pylist() == rows
+
+
+def test_numbers_are_read_as_they_were_written(tmp_path):
+    scored = {"scores": [0.5, -2.0], "deciding": [False, True]}
+    sets = {"its cut": {"edges": 7, "change": -2.0}, "another": {"edges": 1, "change": 0.0}}
+    found = {
+        "copied": [{"lrp": scored, "words": {"words": list(range(12))}}, {"lrp": scored}],
+        "knockouts-copied": [{"knockouts": {"sets": sets, "total": 90}}],
+        "faithful-verbs": [{"lrp": {"refused": "no"}}],
+    }
+    raw.write_raw(tmp_path / "raw.parquet", found)
+    assert raw.read_raw(tmp_path / "raw.parquet") == {
+        name: found[name] for name in ("copied", "knockouts-copied")
+    }
+    assert raw.read_raw(tmp_path / "none.parquet") == {}
 
 
 def test_a_table_says_what_is_left_without_the_first_edges():
@@ -144,3 +168,25 @@ def test_a_table_says_what_is_left_without_the_first_edges():
     (row,) = [row for row in rows if row.startswith("| random |")]
     assert row.rstrip(" |").split(" | ")[-1].startswith("−1.00")
     assert next(make_circuits(0)).task == next(iter(TASKS))
+
+
+def test_maps_of_a_tape_are_brought_to_the_host():
+    maps = [torch.rand(3, 3, requires_grad=True)]  # as those of a GPU, which NumPy refuses, too
+    found = ranking.edge_values(SimpleNamespace(maps=maps), "raw")
+    assert found == pytest.approx(maps[0].detach().numpy()[None])
+
+
+def test_a_trial_that_has_some_pieces_only_is_left_out():
+    trials = make_trials(Settings(Path()))
+    single = {"single edges": {"changes": [-3.0, -2.0]}, "single heads": {"changes": [-1.0]}}
+    found = {
+        "edges-planted": [single],
+        "faithful-planted": [{"lrp": {"refused": "no"}}],
+        "planted-minilm": [{"words": {"words": [0, 1]}}],
+        "documents": [{"lrp": {"documents": [1.0, 2.0]}}],
+        "knockouts-planted": [{"knockouts": {"refused": "no"}}],
+        "copied": [{"lrp": {"scores": [1.0, 2.0], "deciding": [False, True]}}],
+    }
+    written = tables.write_tables({name: (trials[name], each) for name, each in found.items()})
+    assert set(written) == {"Known answers: SmolLM2"}
+    assert "| lrp | 1.00 [" in written["Known answers: SmolLM2"]

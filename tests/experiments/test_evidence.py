@@ -42,7 +42,7 @@ def run(monkeypatch, *given):
 
 def test_the_command_measures_a_few_texts_and_continues(monkeypatch, tmp_path, capsys):
     page = tmp_path / "page.md"
-    title = "Known answers: other models"
+    title = "Known answers: encoders"
     page.write_text(f"before\n<!-- {title} -->\nold\n<!-- end -->\nafter\n", encoding="utf-8")
     only = ("--only", "planted-sentiment,faithful-planted", "--page", page)
     run(monkeypatch, tmp_path, "--count", 1, *only, "--without", "integrated gradients")

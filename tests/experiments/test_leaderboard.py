@@ -1,5 +1,6 @@
 """The leaderboard's page says what the results say."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 import attnflow
 from attnflow.evaluation.result import Column, Evaluation, Explainer
 from attnflow_experiments import coverage
-from attnflow_experiments.leaderboard.__main__ import write_raw
+from attnflow_experiments.leaderboard import __main__ as command
 from attnflow_experiments.leaderboard.measure import Task, compute, join
 from attnflow_experiments.leaderboard.page import write_page
+from attnflow_experiments.leaderboard.raw import read_raw, write_raw
 from attnflow_experiments.leaderboard.standings import MAIN, Table
 
 EXPLAINERS = (
@@ -107,11 +109,32 @@ def test_a_piece_has_every_method_on_the_rules_that_it_reads_once(tmp_path):
     assert values == pytest.approx(alone.values[at, 0], abs=1e-6)
 
 
+def test_the_page_is_written_from_the_file_and_what_is_new(monkeypatch, tmp_path):
+    raw, page, work = tmp_path / "raw.parquet", tmp_path / "page.md", tmp_path / "work"
+    kept = board(20)
+    computed = (Explainer("integrated", baseline=True), *EXPLAINERS[1:])
+    kept = replace(kept, explainers=computed, skipped=((7, "too long"),))
+    kept = replace(kept, values=np.round(kept.values, 6))
+    write_raw(raw, {"verbs": kept, "sst2": board(15)})
+    assert write_page(read_raw(raw)) == write_page({"verbs": kept, "sst2": board(15)})
+    work.mkdir()
+    board(25, seed=1).save(work / "sst2.json")
+    given = ["leaderboard", work, "--raw", raw, "--page", page]
+    monkeypatch.setattr(sys, "argv", list(map(str, given)))
+    command.main()
+    first = page.read_text(encoding="utf-8")
+    assert "20 texts: texts; here." in first
+    assert "1 texts were left out, such as 7: too long." in first
+    assert "25 texts: texts; here." in first
+    (work / "sst2.json").unlink()
+    command.main()
+    assert page.read_text(encoding="utf-8") == first
+
+
 def test_every_number_is_kept_and_intervals_are_judged_by_it(tmp_path):
     explainers = (Explainer("flow", "relevance", 6), Explainer("lrp"))
     values = np.random.default_rng(0).random((2, 1, 30))
-    about = {"rows": list(range(30))}
-    found = Evaluation(explainers, (MAIN,), values, {}, (0, 0), (), about)
+    found = replace(board(30), explainers=explainers, columns=(MAIN,), values=values)
     write_raw(tmp_path / "raw.parquet", {"one": found, "two": found})
     assert pq.read_table(tmp_path / "raw.parquet").num_rows == 2 * 2 * 30
     read = coverage.read(tmp_path / "raw.parquet")

@@ -10,6 +10,8 @@ import pytest
 import scipy.stats
 import torch
 import transformers as tf
+from hypothesis import given
+from hypothesis import strategies as st
 
 import attnflow
 import tiny
@@ -336,6 +338,21 @@ def judged(scores, changes, contrast="", **options):
         **{"word_ids": (None, 0, 1, 2), "word_texts": tokens[1:], **options},
     )
     return find(of, check=checked(of, [None, *changes], contrast=contrast))
+
+
+@given(
+    changes=st.lists(st.integers(-900, 100), min_size=3, max_size=3, unique=True),
+    scores=st.lists(st.floats(-1, 1), min_size=3, max_size=3),
+    contrast=st.sampled_from(["", "singular"]),
+)
+def test_no_headline_is_refuted_whatever_scores_and_experiment_say(changes, scores, contrast):
+    """With a contrast, too, and with scores of both signs."""
+    drops = [each / 1000 for each in changes]
+    removals = [(each, "plural" if 0.9 + each > 0.5 else "singular") for each in drops]
+    found = judged(scores, removals, contrast)
+    words = dict(zip(("keys", "to", "cabinet"), removals, strict=True))
+    check_lead(found, 0.9, words, "plural")
+    check_named(found, {word: -change for word, (change, _) in words.items()})
 
 
 def unturned(*changes):

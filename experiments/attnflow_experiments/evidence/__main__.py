@@ -1,15 +1,16 @@
 """Is flow on relevance the one default? Everything that the page of evidence says, by one command.
 
-    python -m attnflow_experiments.evidence WORK [--data FOLDER] [--page PAGE]… [--raw FILE]
+    python -m attnflow_experiments.evidence WORK [--data FOLDER] [--page PAGE]… [--raw FOLDER]
 
 Known answers (a planted, a copied or a deciding word, a document), circuits that are written by
 hand, faithfulness on classifiers, and knockouts of cuts and of the first edges and heads, for flow
 on relevance, layer-wise relevance, integrated gradients, what ``explain`` chose in 0.2 (rollout on
 ALTI; attention × gradient on decoders), attention flow, and baselines that read nothing of the
 model.
-Every number of every text is kept in WORK: run it again to continue, or with other trials. Trains
-the models it needs in WORK, by ``attnflow train``. On the CPU unless told otherwise; --workers
-share the texts.
+Every number of every text is kept in WORK: run it again to continue, or with other trials. --raw
+keeps them in files, too, evidence.parquet and ground-truth.parquet; tables of trials that are not
+in WORK are written from these. Trains the models it needs in WORK, by ``attnflow train``. On the
+CPU unless told otherwise; --workers share the texts.
 
 FOLDER has sst2/ (GLUE's), sva/full_sentences/wiki-dev.txt (Linzen et al. 2016) and
 rationales/hummingbird_sentiment.tsv; without it, trials that need these are left out.
@@ -20,14 +21,15 @@ from __future__ import annotations
 import argparse
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from attnflow_experiments.evidence import stations
 from attnflow_experiments.evidence.pages import write_page
+from attnflow_experiments.evidence.raw import read_raw, write_raw
 from attnflow_experiments.evidence.tables import Found, write_tables
-from attnflow_experiments.evidence.trials import make_trials
+from attnflow_experiments.evidence.trials import Trial, make_trials
 from attnflow_experiments.evidence.work import collect, fill
 from attnflow_experiments.known_answers.trials import Settings
 
@@ -56,7 +58,7 @@ def main() -> None:
         default=[],
         help="write the tables into this page, between marks",
     )
-    parser.add_argument("--raw", type=Path, help="write every number into this file of Parquet")
+    parser.add_argument("--raw", type=Path, help="the folder of the files with every number")
     given = parser.parse_args()
     logging.getLogger("attnflow").setLevel(logging.ERROR)
     stations.register()
@@ -71,49 +73,30 @@ def main() -> None:
     given.work.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * given.minutes
     fill(settings, names, given.count, given.without, end, given.workers)
-    found = {name: (trial, collect(settings, name)) for name, trial in trials.items()}
-    tables = write_tables({name: each for name, each in found.items() if each[1]})
+    settings = replace(settings, data=given.data or Path())  # what was measured needs none
+    trials = make_trials(settings)
+    found = {name: collect(settings, name) for name in trials}
+    if given.raw is not None:
+        found = with_raw(given.raw, trials, found)
+    tables = write_tables({name: (trials[name], each) for name, each in found.items() if each})
     for title, table in tables.items():
         print(f"## {title}\n\n{table}\n")
     for page in given.page:
         write_page(page, tables)
-    if given.raw is not None:
-        write_raw(given.raw, {name: each for name, (_, each) in found.items()})
 
 
-def write_raw(path: Path, found: Mapping[str, Sequence[Found]]) -> None:
-    """Every number as a row of its own; lists have a row for each entry."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rows = [
-        (name, at, piece, key, value)
-        for name, cases in found.items()
-        for at, case in enumerate(cases)
-        for piece, values in case.items()
-        for key, value in _numbers(values)
-    ]
-    names = ("trial", "case", "piece", "measure", "value")
-    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
-    text = pa.dictionary(pa.int32(), pa.string())
-    types = (text, pa.int16(), text, text, pa.float32())
-    table = pa.table(
-        {n: pa.array(columns.get(n, ()), t) for n, t in zip(names, types, strict=True)}
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, compression="zstd", compression_level=12)
-
-
-def _numbers(values: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """The numbers of nested values, each with its place in them."""
-    if isinstance(values, Mapping):
-        for key, each in values.items():
-            yield from _numbers(each, f"{name}.{key}".lstrip("."))
-    elif isinstance(values, list):
-        for at, each in enumerate(values):
-            yield from _numbers(each, f"{name}.{at}".lstrip("."))
-    elif isinstance(values, int | float):
-        yield name, float(values)
+def with_raw(
+    folder: Path, trials: Mapping[str, Trial], found: Mapping[str, Sequence[Found]]
+) -> dict[str, Sequence[Found]]:
+    """What was found beside what files have of other trials; both is kept in these."""
+    whole = dict(found)
+    for file in dict.fromkeys(trial.file for trial in trials.values()):
+        path = folder / f"{file}.parquet"
+        before = read_raw(path)
+        names = [name for name, trial in trials.items() if trial.file == file]
+        whole |= {name: found[name] or before.get(name, ()) for name in names}
+        write_raw(path, {name: whole[name] for name in names})
+    return whole
 
 
 if __name__ == "__main__":

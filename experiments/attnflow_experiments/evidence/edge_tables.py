@@ -82,7 +82,9 @@ def edge_table(cases: Sequence[Found], marks: Marks, kind: str = "edges") -> Ite
     shares = SHARES if kind == "edges" else HEAD_SHARES
     names = (*(RANKINGS if kind == "edges" else HEAD_RULES), *BASELINES)
     truth = f"single {kind}"
-    full = [case for case in cases if _whole(case, [truth, *(f"{kind} by {n}" for n in names)])]
+    full = [case for case in cases if whole(case, [truth, *(f"{kind} by {n}" for n in names)])]
+    if not full:
+        return
     yield f"{len(full)} texts.\n"
     heads = [f"{100 * share:g} %" for share in shares]
     titles = (f"first {kind} by", *heads, "p left ↓", *(f"only {each}" for each in heads))
@@ -106,7 +108,8 @@ def edge_table(cases: Sequence[Found], marks: Marks, kind: str = "edges") -> Ite
         yield f"| {' | '.join(cells)} |"
 
 
-def _whole(case: Found, pieces: Sequence[str]) -> bool:
+def whole(case: Found, pieces: Sequence[str]) -> bool:
+    """Whether a case has all these pieces, none of them refused."""
     return all(piece in case and "refused" not in case[piece] for piece in pieces)
 
 
@@ -119,19 +122,22 @@ def _rank(case: Found, truth: str, piece: str) -> float:
 def overview(boards: Mapping[str, Sequence[Found]]) -> Iterator[str]:
     """Over boards, what is left of p where the first edges of each ranking are removed."""
     names = (*RANKINGS, *BASELINES)
-    whole = {
-        title: [case for case in cases if _whole(case, [f"edges by {n}" for n in names])]
+    full = {
+        title: [case for case in cases if whole(case, [f"edges by {n}" for n in names])]
         for title, cases in boards.items()
     }
-    titles = [f"{title} ({len(cases)})" for title, cases in whole.items()]
+    full = {title: cases for title, cases in full.items() if cases}
+    if not full:
+        return
+    titles = [f"{title} ({len(cases)})" for title, cases in full.items()]
     yield from (f"| | {' | '.join(titles)} |", "|---" * (len(titles) + 1) + "|")
     left = {
         (name, title): np.mean([np.exp(case[f"edges by {name}"]["remove"]) for case in cases])
-        for title, cases in whole.items()
+        for title, cases in full.items()
         for name in names
     }
     for name in names:
-        yield f"| {name} | {' | '.join(_short(float(left[name, title])) for title in whole)} |"
+        yield f"| {name} | {' | '.join(_short(float(left[name, title])) for title in full)} |"
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -19,7 +19,7 @@ from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
 from attnflow.pipeline.session import Session
 from attnflow.records import FloatArray
-from attnflow.records.arrays import round_scores
+from attnflow.records.arrays import round_scores, to_numpy
 from attnflow_experiments.known_answers.cases import Case
 
 Measured = dict[str, Any]
@@ -71,7 +71,7 @@ def edges_there(case: Any, model: Any) -> BoolArray:
 def edge_values(session: Session, method: str) -> FloatArray:
     """What a method says of every edge, ``[step, query, key]``."""
     if method == "raw":
-        return np.stack([np.asarray(each, np.float64) for each in session.maps])
+        return np.stack([to_numpy(each) for each in session.maps])
     sources = sources_of(session)
     keys = [at for at in range(session.size) if at not in sources]
     parts = [session.trace(method, session.depth, session.query, at).edges for at in keys]
@@ -183,8 +183,7 @@ def heads(name: str) -> Work:
         made = session.config.rule.apply(session.activations).layers
         counts = [int(each.shape[0]) for each in made]
         values = [
-            np.asarray(each, np.float64)[:, seen].clip(0).sum(-1)
-            for each, seen in zip(made, there, strict=True)
+            to_numpy(each)[:, seen].clip(0).sum(-1) for each, seen in zip(made, there, strict=True)
         ]
         if name == "random":
             values = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,7 @@ Hits = dict[str, list[float]]
 
 
 def write_tables(trials: Mapping[str, tuple[Trial, Sequence[Found]]]) -> dict[str, str]:
-    """All tables by their titles, as Markdown."""
+    """All tables by their titles, as Markdown; what has no whole case is left out."""
     boards: dict[str, dict[str, Sequence[Found]]] = {}
     for trial, cases in trials.values():
         boards.setdefault(trial.kind, {})[trial.title] = cases
@@ -48,19 +49,20 @@ def write_tables(trials: Mapping[str, tuple[Trial, Sequence[Found]]]) -> dict[st
     for kind, title, table in TOGETHER:
         if kind in boards:
             found[title] = table(boards[kind])
-    return {title: "\n".join(rows) for title, rows in found.items()}
+    joined = {title: "\n".join(rows) for title, rows in found.items()}
+    return {title: table for title, table in joined.items() if table}
 
 
 def _known(trials: Mapping[str, tuple[Trial, Sequence[Found]]]) -> dict[str, dict[str, Hits]]:
     """The columns of each table of known answers."""
     known: dict[str, dict[str, Hits]] = {}
     for trial, cases in trials.values():
-        if trial.kind == "first":
+        if trial.kind == "first" and any(map(_answered, cases)):
             boards = known.setdefault(trial.table, {})
             boards[trial.title] = first_hits(cases)
             if any(_in_pieces(case) for case in cases):
                 boards[f"{trial.title}, whole words"] = first_hits(list(map(_joined, cases)))
-        elif trial.kind == "documents":
+        elif trial.kind == "documents" and any(map(_deleted, cases)):
             boards = known.setdefault(trial.table, {})
             hurts, has = document_hits(cases)
             boards[f"{trial.title}: deleted, it hurts most"] = hurts
@@ -117,10 +119,14 @@ def _answered(case: Found) -> Found:
     return {way: one for way, one in case.items() if "scores" in one}
 
 
+def _deleted(case: Found) -> bool:
+    return "drops" in case.get("deletions", {})
+
+
 def document_hits(cases: Sequence[Found]) -> tuple[Hits, Hits]:
     """Whether the highest document is that whose deletion hurts most, and that of the fact."""
     found: tuple[Hits, Hits] = {}, {}
-    for case in cases:
+    for case in filter(_deleted, cases):
         drops = np.array(case["deletions"]["drops"])
         fact = np.arange(len(drops)) == case["deletions"]["fact"]
         given = {way: one["documents"] for way, one in case.items() if "documents" in one}
@@ -157,11 +163,13 @@ def _rate(way: str, hits: Sequence[float] | None, size: int) -> str:
 def faithful_table(cases: Sequence[Found]) -> Iterator[str]:
     """Means over texts; in bold the best, † what does not differ from it significantly."""
     ways = list(dict.fromkeys(way for case in cases for way in case if "refused" not in case[way]))
-    full = [case for case in cases if all(way in case for way in ways)]
+    full = [case for case in cases if edge_tables.whole(case, ways)]
     titles = [
         f"{name if name != 'aopc' else 'AOPC'} {'↑' if METRICS[name].higher else '↓'}"
         for name in MEASURED
     ]
+    if not (ways and full):
+        return
     yield f"{len(full)} texts.\n"
     yield from (f"| | {' | '.join(titles)} |", "|---" * (len(MEASURED) + 1) + "|")
     cells: dict[str, list[str]] = {way: [] for way in ways}
@@ -190,9 +198,13 @@ def with_marks(values: FloatArray, higher: bool, digits: int = 2) -> list[str]:
 def knockout_table(boards: Mapping[str, Sequence[Found]]) -> Iterator[str]:
     """The mean change of log p without some edges, beside as many random ones."""
     titles = ("", "removed", "edges", "change of log p", "random edges, as many", "times random")
-    yield from (f"| {' | '.join(titles)} |", "|---" * len(titles) + "|")
-    for title, cases in boards.items():
-        found = [case["knockouts"] for case in cases if "sets" in case["knockouts"]]
+    measured = {
+        title: [case["knockouts"] for case in cases if "sets" in case.get("knockouts", {})]
+        for title, cases in boards.items()
+    }
+    if any(measured.values()):
+        yield from (f"| {' | '.join(titles)} |", "|---" * len(titles) + "|")
+    for title, found in filter(itemgetter(1), measured.items()):
         total = np.mean([one["total"] for one in found])
         for name in dict.fromkeys(name for one in found for name in one["sets"]):
             having = [one["sets"][name] for one in found if name in one["sets"]]

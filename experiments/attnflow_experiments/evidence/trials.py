@@ -29,6 +29,12 @@ ON_OTHERS = (
     *("relevance flow", "relevance flow, stations", "lrp, as rollout on relevance"),
     *("ALTI rollout", "attention flow"),
 )
+TABLES = {  # by the model, the table of known answers; all other models are encoders
+    "smollm": "SmolLM2",
+    **dict.fromkeys(("probe", "planted-smollm", "planted-decoder"), "classifiers on decoders"),
+    **dict.fromkeys(("copier", "watcher"), "other kinds"),
+}
+JUDGED = ("circuits", "edges", "heads", "stable", "learned")  # kinds that judge more than words
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,12 @@ class Trial:
     @property
     def table(self) -> str:
         """The title of the table of known answers that it is a column of."""
-        return "Known answers: SmolLM2" if self.model == "smollm" else "Known answers: other models"
+        return f"Known answers: {TABLES.get(self.model, 'encoders')}"
+
+    @property
+    def file(self) -> str:
+        """Which file of Parquet its numbers are kept in."""
+        return "ground-truth" if self.kind in JUDGED else "evidence"
 
     @property
     def works(self) -> dict[str, Work]:

@@ -4,7 +4,8 @@
 
 Evaluates every method on every kind of edges beside baselines, in pieces that are kept in WORK: run
 it again to continue. Writes WORK/BOARD.json for each board, and the page. Without --data the page
-is written from the results that are in WORK.
+is written from the results that are in WORK. With --raw it has the boards of that file, too, which
+is written anew.
 
 FOLDER has sst2/ (GLUE's), sva/full_sentences/wiki-dev.txt, rationales/hummingbird_sentiment.tsv and
 corpora/ud_english_ewt.conllu.gz. MiniLM is fine-tuned by ``attnflow train sentiment`` unless a
@@ -16,16 +17,14 @@ from __future__ import annotations
 import argparse
 import logging
 import platform
-from collections.abc import Mapping
 from pathlib import Path
-
-import numpy as np
 
 from attnflow.evaluation.result import Evaluation
 from attnflow.models.loading import load_model
 from attnflow_experiments.leaderboard.boards import Models, accuracy, make_boards
 from attnflow_experiments.leaderboard.measure import Task, allowed, measure
-from attnflow_experiments.leaderboard.page import name_of, write_page
+from attnflow_experiments.leaderboard.page import write_page
+from attnflow_experiments.leaderboard.raw import read_raw, write_raw
 
 
 def main() -> None:
@@ -35,7 +34,7 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--page", type=Path, default=Path("docs/leaderboard.md"))
-    parser.add_argument("--raw", type=Path, help="write every number into this file of Parquet")
+    parser.add_argument("--raw", type=Path, help="the file of Parquet with every number")
     parser.add_argument("--only", action="append", metavar="BOARD")
     parser.add_argument(
         "--count", action="append", metavar="BOARD=N", default=[], help="texts of a board"
@@ -55,10 +54,12 @@ def main() -> None:
     order = make_boards(Models(given.work, given.work), given.seed)
     paths = {name: given.work / f"{name}.json" for name in order}
     found = {name: Evaluation.load(path) for name, path in paths.items() if path.exists()}
+    if given.raw is not None:
+        found = (read_raw(given.raw) if given.raw.exists() else {}) | found
+        found = {name: found[name] for name in order if name in found}
+        write_raw(given.raw, found)
     missing = [board.title for name, board in order.items() if name not in found]
     given.page.write_text(write_page(found, missing), encoding="utf-8")
-    if given.raw is not None:
-        write_raw(given.raw, found)
 
 
 def evaluate(given: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -103,34 +104,6 @@ def evaluate(given: argparse.Namespace, parser: argparse.ArgumentParser) -> None
     for name, found in measure(tasks[::-1], given.workers).items():
         found.about.update(about[name])
         found.save(given.work / f"{name}.json", overwrite=True)
-
-
-def write_raw(path: Path, found: Mapping[str, Evaluation]) -> None:
-    """A row for every explainer, metric and text of every board."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    names = ("board", "explainer", "metric", "against")
-    text = pa.dictionary(pa.int16(), pa.string())
-    tables = []
-    for board, one in found.items():
-        keys = [
-            (board, name_of(explainer).replace("`", ""), column.metric, column.against)
-            for explainer in one.explainers
-            for column in one.columns
-        ]
-        rows = one.values.shape[2]
-        columns = zip(*keys, strict=True)
-        repeated = {
-            name: pa.array(np.repeat(np.array(each, object), rows), pa.string()).cast(text)
-            for name, each in zip(names, columns, strict=True)
-        }
-        texts = pa.array(np.tile(one.about["rows"], len(keys)), pa.int16())
-        values = pa.array(one.values.astype(np.float32).ravel())
-        tables.append(pa.table({**repeated, "text": texts, "value": values}))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    whole = pa.concat_tables(tables).unify_dictionaries()
-    pq.write_table(whole, path, compression="zstd", compression_level=12)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``--dry-run``: what work would take, measured on one of its texts before the rest is done."""
+"""What work takes, measured on one of its texts: told by ``--dry-run``, and before long work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnflow.cli.streams import echo
 from attnflow.errors import AttnflowError, InputError
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from attnflow.pipeline.request import Request
 
 READ = 1000  # texts whose length is looked up; of more, the others are taken to be like these
+LONG = 60  # seconds: what takes less is not foretold
+MANY = 100  # texts of which two more do not matter
 PASSES = 3  # of which the quickest counts
 WORDS = 20  # tokens of a sentence, where the answer is not written yet
 OF_FILES = ("text_column", "target_column", "id_column", "pair_column", "format")
@@ -38,32 +40,57 @@ def estimate(
 ) -> None:
     """What `attnflow explain` takes for texts, or for answers."""
     from attnflow.models.loading import load_model
-    from attnflow.pipeline.prepare import open_session
 
     adapter = load_model(model)
     if asked.of(adapter):
         estimate_answers(texts, file, adapter, request, asked)
         return
     asked.refuse_without()
+    tell_estimate(adapter, inputs, _explaining(adapter, request, asked))
+
+
+def foretell_texts(inputs: Sequence[Any], model: Source, request: Request, asked: Asked) -> Source:
+    """Say what `attnflow explain` takes for many texts; gives the model, which is loaded for it."""
+    from attnflow.models.loading import load_model
+
+    if len(inputs) < MANY:
+        return model
+    adapter = load_model(model)
+    foretell(adapter, inputs, _explaining(adapter, request, asked))
+    return adapter
+
+
+def _explaining(adapter: ModelAdapter, request: Request, asked: Asked) -> Callable[[Any], object]:
+    from attnflow.pipeline.prepare import open_session
 
     def work(text: Any) -> None:
         session = open_session(text, adapter, request, answer=asked.answer)
         for method in request.methods or [session.config.method]:
             session.attribution(method)
 
-    tell_estimate(adapter, inputs, work)
+    return work
 
 
 def estimate_rows(
-    data: Path, model: Source, options: dict[str, Any], work: Callable[[Any, Any, Any], object]
+    data: Path,
+    model: Source,
+    options: dict[str, Any],
+    work: Callable[[Any, Any, Any], object],
+    *,
+    many: int | None = None,
 ) -> None:
-    """What is done with the rows of a data set: ``work`` takes one, the model and options."""
+    """What is done with the rows of a data set: ``work`` takes one, the model and options.
+
+    With ``many`` it is foretold where there are so many rows, and else told.
+    """
     from attnflow.io.rows import Columns, open_rows
     from attnflow.models.loading import load_model
 
     texts, target, _, pair, kind = (options.get(name) for name in OF_FILES)
     rows = open_rows(data, Columns(texts, target, None, pair=pair), kind).read()
     items = [row.item for row in islice(rows, options.get("limit")) if row.error is None]
+    if many is not None and len(items) < many:
+        return
     adapter = load_model(model)
     how = {name: each for name, each in options.items() if name not in (*OF_FILES, *OF_ALL)}
 
@@ -72,7 +99,10 @@ def estimate_rows(
             return work({"text": item}, adapter, how)
         return work({"text": item[0], "pair": item[1]}, adapter, {**how, "pair_column": "pair"})
 
-    tell_estimate(adapter, items, one, "row")
+    if many is None:
+        tell_estimate(adapter, items, one, "row")
+    else:
+        foretell(adapter, items, one, int(options.get("workers") or 1))
 
 
 def estimate_answers(
@@ -95,10 +125,43 @@ def estimate_answers(
         tell_answer(adapter, prompt, request, AnswerOptions(**{**given, "parts": parts}))
 
 
-def tell_estimate(
+class Estimate(NamedTuple):
+    """What work on many texts takes.
+
+    Attributes:
+        lengths: Of texts in tokens, the shortest first.
+        tokens: Of the one that was measured.
+        seconds: That it took.
+        passes: The same in forward passes, if the model predicts anything.
+        grown: The memory that it took, in bytes.
+        share: How many texts there are for each whose length is known.
+    """
+
+    lengths: list[int]
+    tokens: int
+    seconds: float
+    passes: float | None
+    grown: float
+    share: float
+
+    @property
+    def all(self) -> str:
+        """What all of them take, by their lengths."""
+        scale = self.share * sum(self.lengths) / self.tokens
+        longest = self.grown * (self.lengths[-1] / self.tokens) ** 2
+        passes = "" if self.passes is None else f", {self.passes * scale:,.0f} forward passes"
+        return f"about {_time(self.total)}{passes}, and about {_size(longest)} for the longest"
+
+    @property
+    def total(self) -> float:
+        """How many seconds all of them take."""
+        return self.seconds * self.share * sum(self.lengths) / self.tokens
+
+
+def estimated(
     adapter: ModelAdapter, items: Sequence[Any], work: Callable[[Any], object], what: str = "text"
-) -> None:
-    """Print how many forward passes, how long and how much memory the work on all items takes.
+) -> Estimate:
+    """How many forward passes, how long and how much memory the work on all items takes.
 
     ``work`` does it for one; it is done twice for one of middling length, first to warm up.
     """
@@ -113,26 +176,42 @@ def tell_estimate(
         raise InputError(msg)
     known.sort(key=lambda one: len(one[1]))
     item, tokens = known[len(known) // 2]
-    lengths = [len(one) for _, one in known]
     _, first = measured(adapter, lambda: work(item))
     seconds, second = measured(adapter, lambda: work(item))
     grown = max(first, second)  # memory that was taken once is used again
-    count, share = len(items), len(items) / len(known)
-    total = seconds * share * sum(lengths) / len(tokens)
-    longest = grown * (lengths[-1] / len(tokens)) ** 2
     passes = _passes(adapter, tokens, seconds)
-    many = f"{count:,} {what}s" if count > 1 else f"1 {what}"
-    each = f"One of {len(tokens):,} takes {_time(seconds)}"
-    if passes is not None:
-        each += f", as long as {passes:,.1f} forward passes"
+    lengths = [len(one) for _, one in known]
+    return Estimate(lengths, len(tokens), seconds, passes, grown, len(items) / len(known))
+
+
+def tell_estimate(
+    adapter: ModelAdapter, items: Sequence[Any], work: Callable[[Any], object], what: str = "text"
+) -> None:
+    """Print what the work on all items takes."""
+    found, count = estimated(adapter, items, work, what), len(items)
+    lengths, many = found.lengths, f"{count:,} {what}s" if count > 1 else f"1 {what}"
+    each = f"One of {found.tokens:,} takes {_time(found.seconds)}"
+    if found.passes is not None:
+        each += f", as long as {found.passes:,.1f} forward passes"
     lines = [
         f"{many}, {sum(lengths) / len(lengths):,.0f} tokens on average, {lengths[-1]:,} at most",
-        f"{each}, and {_size(grown)} of memory beside the model",
-        f"All: about {_time(total)}"
-        + ("" if passes is None else f", {passes * share * sum(lengths) / len(tokens):,.0f} passes")
-        + f", and about {_size(longest)} for the longest",
+        f"{each}, and {_size(found.grown)} of memory beside the model",
+        f"All: {found.all}",
     ]
     echo("\n".join(lines))
+
+
+def foretell(
+    adapter: ModelAdapter, items: Sequence[Any], work: Callable[[Any], object], workers: int = 1
+) -> None:
+    """Say what the work on all items takes before it is done, if it is long."""
+    try:
+        found = estimated(adapter, items, work)
+    except AttnflowError:  # which is told when it is its turn
+        return
+    found = found._replace(share=found.share / workers)
+    if found.total >= LONG:
+        echo(found.all, err=True)
 
 
 def tell_answer(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from attnflow.cli import options as own
 from attnflow.cli.command import Given, command, parse_methods
-from attnflow.cli.estimate import estimate_rows
+from attnflow.cli.estimate import MANY, estimate_rows
 from attnflow.cli.streams import echo
 from attnflow.io.files import check_target
 from attnflow.options.tables import EvaluateOptions
@@ -70,8 +70,12 @@ def evaluate(  # noqa: PLR0913 - one argument per option of its own
         if figure is not None:
             check_file(figure, overwrite=force)
     options["methods"] = parse_methods(options.get("methods")) or None
+    estimate_rows(
+        *(data, model, options),
+        lambda row, loaded, how: measure([row], loaded, **how),
+        many=None if dry_run else MANY,
+    )
     if dry_run:
-        estimate_rows(data, model, options, lambda row, loaded, how: measure([row], loaded, **how))
         return
     found = measure(data, model, **options, progress=sys.stderr.isatty())
     if result is not None:

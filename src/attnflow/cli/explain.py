@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attnflow.cli import options as own
 from attnflow.cli import running
 from attnflow.cli.command import Given, command, make_request
-from attnflow.cli.estimate import estimate
+from attnflow.cli.estimate import estimate, foretell_texts
 from attnflow.cli.inputs import Item, check_targets, pair_up, read_texts
 from attnflow.cli.streams import echo, print_json
 from attnflow.errors import InputError
@@ -89,6 +89,7 @@ def explain(  # noqa: PLR0913 - one argument per option of its own
         return
     asked.refuse_without()
     answer, methods = options.get("answer"), request.methods
+    model = foretell_texts(inputs, model, request, asked)
     results_at: dict[int, list[Attribution]] = {}
     found_at: dict[int, Summary] = {}
     sessions_at: dict[int, Session] = {}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attnflow.records import Attribution
     from attnflow.runs.reading import Run
 
+MANY_ROWS = 1000  # of which two more do not matter, nor that the model is loaded for them
 
 Out = Annotated[
     Path,
@@ -45,12 +46,14 @@ def run(
     from attnflow.api.run import run as explain_rows
 
     options["methods"] = parse_methods(options.get("methods")) or None
-    if dry_run:
+    if dry_run or not out.exists():  # what goes on with a folder has less to do
         with TemporaryDirectory() as folder:
             estimate_rows(
                 *(data, model, options),
                 lambda row, loaded, how: explain_rows([row], mkdtemp(dir=folder), loaded, **how),
+                many=None if dry_run else MANY_ROWS,
             )
+    if dry_run:
         return
     how: Given = {"plugins": plugin or (), "progress": sys.stderr.isatty()}
     try:

@@ -133,7 +133,7 @@ def _check_maps(rule: str, maps: Any, activations: Activations) -> list[Array]:
     layers = _check_shapes(rule, maps, activations)
     for number, each in enumerate(layers):
         values = to_numpy(each)
-        if values.dtype.kind not in "fiub" or not (np.isfinite(values) & (values >= 0)).all():
+        if not (np.isfinite(values) & (values >= 0)).all():
             msg = f"{UNUSABLE.format(rule)} maps[{number}] must hold finite numbers, none negative"
             raise InputError(msg)
     return layers
@@ -158,6 +158,8 @@ def _check_amounts(rule: str, maps: Any, activations: Activations) -> Array:
 def _check_shapes(rule: str, maps: Any, activations: Activations) -> list[Array]:
     import numpy as np
 
+    from attnflow.records.arrays import check_numbers
+
     wrong = UNUSABLE.format(rule)
     try:
         layers = [each if hasattr(each, "ndim") else np.asarray(each) for each in maps]
@@ -168,6 +170,7 @@ def _check_shapes(rule: str, maps: Any, activations: Activations) -> list[Array]
         msg = f"{wrong} {len(layers)} maps for {len(activations.attention)} steps of attention"
         raise InputError(msg)
     for number, (each, attention) in enumerate(zip(layers, activations.attention, strict=True)):
+        check_numbers(each, f"{wrong} maps[{number}]")
         size = tuple(attention.shape[-2:])
         if each.ndim not in (2, 3) or tuple(each.shape[-2:]) != size:
             shape = f"[query, key] or [head, query, key] with {size[0]} × {size[1]}"

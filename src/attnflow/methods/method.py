@@ -165,9 +165,12 @@ class Method:
 
 
 def _checked(method: str, scores: Any, expected: tuple[int, ...]) -> Scores:
+    from attnflow.records.arrays import check_numbers
+
     if not isinstance(scores, Scores):
         msg = f"method={method!r} returned {type(scores).__name__}; it must return Scores"
         raise InputError(msg)
+    check_numbers(scores.values, f"method={method!r} returned scores that can't be used: they")
     if tuple(scores.values.shape) != expected:
         msg = (
             f"method={method!r} returned scores of shape {tuple(scores.values.shape)}; this "

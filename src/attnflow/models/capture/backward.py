@@ -352,6 +352,7 @@ class WordTable:
     """
 
     def __init__(self, module: Any, ids: Tensor, number: int) -> None:
+        check_table(module, ids)
         self.module = module
         self.ids = ids
         self.number = number
@@ -365,6 +366,19 @@ class WordTable:
         if ids.shape == own.shape and torch.equal(ids, own):
             return False
         return True if ids.shape == own.T.shape and torch.equal(ids, own.T) else None
+
+
+def check_table(module: Any, ids: Tensor) -> None:
+    """Refuse a table of word embeddings to which a module in it, such as an adapter, adds more."""
+    if not any(True for _ in module.children()):
+        return
+    with torch.no_grad():
+        if not torch.equal(module(ids), F.embedding(ids, module.weight)):
+            msg = (
+                f"the word embeddings are changed by an adapter ({type(module).__name__}), so that "
+                "they can't be read as one table: merge it first (model.merge_and_unload() in peft)"
+            )
+            raise ModelError(msg)
 
 
 class BackwardCapture(Capture):

@@ -32,7 +32,7 @@ from attnflow.views.wording.numbers import (
     share,
     unit,
 )
-from attnflow.views.wording.traces import MOST, main_edges, runs, steps_between, trace_sentence
+from attnflow.views.wording.traces import main_edges, runs, steps_between, trace_sentence
 
 WIDTH = 16
 BAR = 12
@@ -169,7 +169,8 @@ def _show_cut(trace: FlowTrace, tokens: Sequence[str], console: Console) -> None
     line = Text("bottleneck", "bold")
     line.append(f": {_count(len(trace.cut), 'edge')}, full; no more can pass", "not bold")
     if len(shown) < len(trace.cut):
-        line.append(f" ({len(shown)} that carry {share(MOST)} of it)", "not bold dim")
+        carried = sum(edge.capacity for edge in shown) / sum(edge.capacity for edge in trace.cut)
+        line.append(f" ({len(shown)} that carry {share(carried)} of it)", "not bold dim")
     console.print(paragraph(line, console.width))
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True, style="dim")

@@ -98,3 +98,24 @@ test("of two texts words are named, whatever their pieces", () => {
       "P(plural) of the first changes by −40.0 points.",
   );
 });
+
+test("the word that is said to matter most is the one whose removal changes most", () => {
+  let seed = 1; // whatever the numbers are
+  const random = () => {
+    seed = (seed * 48271) % 2147483647;
+    return seed / 2147483647;
+  };
+  for (let round = 0; round < 50; round += 1) {
+    const changes = Array.from({ length: 5 }, () => random() ** 4 * (random() < 0.5 ? -0.9 : 0.1));
+    const blanked = changes.map((change, at) => ({ positions: [at + 1], said: [], change }));
+    const other = view({ labels: LABELS.map((label) => label.toUpperCase()), blanked: [] });
+    const found = conclusionOf([pane(view({ blanked }), "near"), pane(other, "near")]);
+    const sizes = changes.map(Math.abs);
+    const largest = Math.max(...sizes);
+    const named = /Of these, “\u2068(\w)\u2069” matters most.* by (.*) points\./.exec(found);
+    assert.equal(Boolean(named), largest >= 0.01);
+    if (!named) continue;
+    assert.equal(named[1], LABELS[sizes.indexOf(largest) + 1]);
+    assert.ok(Math.abs(Math.abs(Number(named[2].replace("−", "-"))) - 100 * largest) < 0.051);
+  }
+});
