@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnflow.errors import InputError
@@ -92,10 +93,15 @@ class EdgeRule:
     method: str = "rollout"
     unit: str = ""
 
+    @cached_property
+    def foreign(self) -> bool:
+        """Whether its code comes from outside of attnflow, and may write into activations."""
+        return is_foreign(self.maps)
+
     def apply(self, activations: Activations) -> Maps:
         """The maps of activations, each with a head axis; amounts are one array of all steps."""
         given = activations
-        if is_foreign(self.maps):
+        if self.foreign:
             from attnflow.records.arrays import copied
 
             given = copied(activations)  # blocks hold the model's own weights

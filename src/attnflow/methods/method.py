@@ -123,13 +123,18 @@ class Method:
         """Whether scores come from the edges of a graph, and not from running the model again."""
         return self.score is not None
 
+    @cached_property
+    def foreign(self) -> bool:
+        """Whether its scores come from code outside of attnflow, which may write into a graph."""
+        return is_foreign(self.score)
+
     def apply(self, graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
         """The scores of a selection of a graph, of the shape that it asks for."""
         if self.score is None:
             self.refuse_edges()
         if graph.source is not None:
             self.check_pairs()
-        given = _copy(graph) if is_foreign(self.score) else graph
+        given = _copy(graph) if self.foreign else graph
         with name_failure(f"method={self.name!r}"):
             scores = self.score(given, selection, execution)
         batch = tuple(graph.weights.shape[1:-2])

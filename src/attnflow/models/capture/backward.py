@@ -86,6 +86,8 @@ class EdgeReading:
         self.added: list[Tensor] = []
         self.streams: dict[int, Tensor] = {}
         self._followed = 0
+        self._held: dict[int, Tensor] = {}  # states that are followed, until they are noted
+        self._keep = False  # whether there will be another backward pass
         self._shapes: list[tuple[tuple[int, ...], torch.dtype, torch.device]] = []
         self._maps: list[Tensor | None] = []
 
@@ -112,10 +114,11 @@ class EdgeReading:
         self._followed += 1
         if states is None or not states.requires_grad:
             return
-        held = states.detach()
-        version = held._version
+        self._held[number] = states.detach()
+        version = states._version
 
         def note(gradient: Tensor) -> None:
+            held = self._held[number] if self._keep else self._held.pop(number)
             if held._version == version:  # else the model has changed them in place since
                 dtype = torch.promote_types(held.dtype, torch.float32)
                 found = (held.to(dtype) * gradient.to(dtype)).sum(-1)
@@ -141,6 +144,7 @@ class EdgeReading:
         another scalar.
         """
         self.streams.clear()
+        self._keep = keep
         shapes = self._shapes[:count]
         self._maps = [None] * count
         if len(set(shapes)) == 1 and not self._are_large(shapes):
