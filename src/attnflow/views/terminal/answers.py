@@ -8,6 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attnflow.pipeline.generation import MOST_DELETED
 from attnflow.records.generation import Generation
 from attnflow.records.parts import SOURCE
 from attnflow.views.terminal import paint
@@ -98,6 +99,11 @@ def part_table(found: Generation, console: Console) -> Table:
     if dropped:
         of = odds.what.replace("its", "the answer's", 1)
         captions.append(f"without it: {of}; with all parts {odds.told()}")
+    elif len(found.named) > MOST_DELETED:
+        count = len(found.named)
+        captions.append(
+            f"--deletions also deletes each of the {count} parts: about {count + 2} forward passes"
+        )
     table.caption = Text("\n".join(filter(None, captions)), "dim")
     table.caption_justify = "left"
     return table

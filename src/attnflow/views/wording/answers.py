@@ -37,7 +37,7 @@ MOST_LOG = 300.0
 MOST_DIGITS = 9  # of a number that is written out
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 BESIDE = 0.25  # of the largest drop: a source with as much decides, too
-HALF = 0.5  # of it: a source with more is no wrong one to point to
+HALF = 0.5  # of it: a source with more is no wrong one to point to; of all: several add up to it
 WHOLE = 0.05  # a less likely answer is told by its mean token
 COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -51,7 +51,7 @@ class Judgement:
         rests_on: The parts without which it would be much less likely, most of all first; empty
             where there is none, ``None`` where nothing was deleted.
         together: Whether it is much less likely without all sources only: they stand in for one
-            another.
+            another, or each of them adds a little.
     """
 
     text: str
@@ -347,6 +347,10 @@ class _Case:
             least = self.odds.next_change(_drop(top), self.joint)
             least = f"only {least}" if least.startswith("to ") else least
             said = f"{self.subject} rests on no one source alone: {without}, without {one}, {least}"
+            # What each does alone may add up to what all do; else another one can do it, too.
+            apart = sum(max(0.0, _drop(row)) for row in self.rivals) >= HALF * self.joint
+            if apart:
+                return f"{said}. Each of them adds a little", True
             return f"{said}. They stand in for one another: attnflow cite tells which", True
         many = f"the {_count(len(self.rivals))} sources"
         if max(self.joint, _drop(top)) < self.odds.small:
