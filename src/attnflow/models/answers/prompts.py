@@ -495,7 +495,7 @@ def owner_of(span: Span, pieces: Sequence[Piece], text: str) -> int | None:
     inside = [at for at in range(start, end) if not text[at].isspace()] or range(start, end)
     for number in reversed(range(len(pieces))):
         first, last = pieces[number].span
-        if first <= start < end <= last:
+        if best is None and first <= start < end <= last:
             return number
         if last <= start or end <= first:
             continue
