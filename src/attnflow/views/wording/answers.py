@@ -15,7 +15,7 @@ from itertools import groupby
 
 import numpy as np
 
-from attnflow.models.answers.pieces import SENTENCES, cut_spans
+from attnflow.io.units import cut_spans
 from attnflow.records.arrays import round_scores
 from attnflow.records.citations import LEAST as CITED
 from attnflow.records.generation import Generation, Span
@@ -154,7 +154,7 @@ def _by_sentences(found: Generation, numbers: Sequence[int]) -> list[float]:
     pieces: Sequence[tuple[int, int]] = [(0, len(drops))]
     if found.spans is not None:
         spans = [found.spans[at] for at in found.answer]
-        pieces = cut_spans(spans, found.answer_text, SENTENCES)
+        pieces = cut_spans(spans, found.answer_text, "sentences")
     return [float(drops[sorted(inside & set(range(*piece)))].sum()) for piece in pieces]
 
 
