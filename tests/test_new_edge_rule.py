@@ -14,6 +14,7 @@ from attnflow import EDGE_RULES, METHODS, EdgeRule
 from attnflow.cli.app import run
 from attnflow.errors import InputError
 from attnflow.models.loading import load_model
+from attnflow.records.arrays import to_numpy
 
 TEXT = "the keys to the cabinet"
 VERBS = ("--model", "verbs")
@@ -183,6 +184,13 @@ def test_a_rule_that_needs_blocks_and_gradients_gets_them_and_refuses_arrays():
         (lambda a: [each / 0 for each in a.attention], "must hold finite numbers"),
         (lambda a: None, "NoneType is not a sequence of arrays"),
         (lambda a: [1.0] * 6, r"maps\[0\] has shape \(\)"),
+        (lambda a: [to_numpy(each) + 0.1j for each in a.attention], "real numbers, not ndarray of"),
+        (lambda a: [each.to("meta") for each in a.attention], "dense array of real numbers"),
+        (lambda a: [each.to_sparse() for each in a.attention], "dense array of real numbers"),
+        (
+            lambda a: [np.ma.masked_less(to_numpy(each), 0.1) for each in a.attention],
+            "not MaskedArray of float64",
+        ),
     ],
 )
 @pytest.mark.parametrize("method", ["raw", "rollout", "flow"])

@@ -166,6 +166,8 @@ def test_a_method_without_a_trace_has_no_routes(method):
     ("score", "message"),
     [
         (lambda *_: None, "returned NoneType; it must return Scores"),
+        (lambda *_: Scores(None), "returned scores that can't be used: .* not NoneType"),
+        (lambda *_: Scores(np.zeros(3) + 1j), "returned scores .*, not ndarray of complex128"),
         (lambda *_: Scores(np.zeros(3)), r"returned scores of shape \(3,\); this selection needs"),
         (lambda graph, *_: graph.nothing, "failed in its own code: AttributeError"),
     ],

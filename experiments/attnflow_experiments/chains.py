@@ -1,15 +1,17 @@
 """Which thought decides? Chains of thought in which it is known by construction.
 
-    python -m attnflow_experiments.chains WORK --smollm FOLDER [--shard 1/2] [--minutes 9]
+    python -m attnflow_experiments.chains WORK --smollm FOLDER [--shard 1/3] [--chains 1200]
 
 *One step*: five sentences say five different things that nobody knows; the conclusion says one of
 them again. *Two steps*: three sentences say which box each of three things is in, and three others
-whose the boxes are; the conclusion names the owner of one thing. Which sentences decide is known,
+whose the boxes are; the conclusion names the owner of one thing. *Two steps, spelled out*: a
+sentence says what somebody has, two others what this and another thing cost; the conclusion says
+the thing and then its price. Which sentences decide is known,
 as what they say is drawn at random, and nothing else says it. Counted are the chains that the model
-follows: it finds the right word likelier than the other ones, and does so, too, where the deciding
+follows: it finds the right words likelier than all others, and does so, too, where a deciding
 sentence says something else. Writes WORK/chain-*.json, and WORK/tables.md of all that is there. Run
-it again to continue; several processes share the work by --shard: 1/2 has the chains of one step,
-2/2 those of two.
+it again to continue; several processes share the work by --shard: 1/3, 2/3 and 3/3 have a kind of
+chains each.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
@@ -49,6 +51,16 @@ FACTS = (
     ("The dog of the baker is called", ("Rex", "Bella", "Max", "Luna")),
     ("The winner of the race gets a golden", ("spoon", "cup", "ring", "coin")),
 )
+GOODS = (
+    ("The museum of Tarn has a collection of", ("clocks", "boats", "stamps", "masks")),
+    ("The shop of Brask sells", ("candles", "ropes", "shoes", "lamps")),
+    ("The farm in Orsk grows", ("plums", "beans", "roses", "nuts")),
+    ("The ferry to Aith carries", ("horses", "barrels", "bricks", "letters")),
+    ("The workshop of Anna makes", ("chairs", "violins", "spoons", "hats")),
+)
+PRICES = ("two", "four", "six", "seven", "nine", "ten")
+ONE, TWO, SPELLED = "One step decides", "Two steps decide", "Two steps decide, spelled out"
+KINDS = (ONE, TWO, SPELLED)
 ATTENTION = Request(edges="attention", method="rollout")
 CLAIMED = ("needed", "read", "passed on")
 
@@ -58,70 +70,105 @@ class Chain:
     """Thoughts and a conclusion.
 
     Attributes:
+        kind: How many steps decide, and whether the conclusion says both.
         prompt: The question.
         thoughts: The sentences that are thought.
         lead: How the last sentence begins.
-        right: The word that it ends in.
-        words: All words that it might end in.
+        right: What it ends in.
+        words: All that it might end in.
         deciding: The numbers of the thoughts that decide.
-        other: The thoughts where the deciding ones say something else.
-        other_right: The word that follows from these.
+        others: The thoughts where a deciding one says something else, and what follows from these.
     """
 
+    kind: str
     prompt: str
     thoughts: tuple[str, ...]
     lead: str
     right: str
     words: tuple[str, ...]
     deciding: tuple[int, ...]
-    other: tuple[str, ...]
-    other_right: str
+    others: tuple[tuple[tuple[str, ...], str], ...]
 
-    def answer(self, word: str, *, other: bool = False) -> str:
+    def answer(self, word: str, thoughts: Sequence[str] | None = None) -> str:
         """All that is written behind the prompt, ending in a word."""
-        return f" {' '.join(self.other if other else self.thoughts)} {self.lead} {word}."
+        return f" {' '.join(thoughts or self.thoughts)} {self.lead} {word}."
 
 
 def make_chain(number: int) -> Chain:
-    """One step decides in chains of even numbers, two steps in others."""
+    """The kinds of chains take turns."""
     generator = np.random.default_rng(number)
+    kind = KINDS[number % len(KINDS)]
 
-    def draw(of: Sequence[str], count: int) -> list[str]:
+    def draw(of: Sequence[Any], count: int) -> list[Any]:
         return [of[at] for at in generator.choice(len(of), count, replace=False)]
 
-    if number % 2 == 0:
+    if kind == ONE:
         told = [FACTS[kind] for kind in generator.permutation(len(FACTS))[:5]]
-        ends, at = [draw(ends, 2) for _, ends in told], number // 2 % 5
+        ends, at = [draw(ends, 2) for _, ends in told], number // len(KINDS) % 5
         texts = [f"{lead} {end}." for (lead, _), (end, _) in zip(told, ends, strict=True)]
         lead, words = told[at]
-        other = [*texts[:at], f"{lead} {ends[at][1]}.", *texts[at + 1 :]]
+        other = (*texts[:at], f"{lead} {ends[at][1]}.", *texts[at + 1 :])
         return Chain(
+            kind,
             f"{lead} …? Think first.",
             tuple(texts),
             f"So {lead[0].lower()}{lead[1:]}",
             ends[at][0],
             words,
             (at,),
-            tuple(other),
-            ends[at][1],
+            ((other, ends[at][1]),),
         )
+    if kind == SPELLED:
+        return _spelled(draw, generator.permutation(5).tolist())
     things, boxes, owners = draw(THINGS, 3), draw(BOXES, 3), draw(OWNERS, 3)
     order = generator.permutation(6).tolist()
-    at, swapped = 0, 1
-    facts = [f"The {t} is in the {b} box." for t, b in zip(things, boxes, strict=True)]
-    facts += [f"The {b} box belongs to {o}." for b, o in zip(boxes, owners, strict=True)]
-    changed = list(facts)
-    changed[at] = f"The {things[at]} is in the {boxes[swapped]} box."
-    changed[swapped] = f"The {things[swapped]} is in the {boxes[at]} box."
+
+    def tell(inside: Sequence[str], owning: Sequence[str]) -> tuple[str, ...]:
+        facts = [f"The {t} is in the {b} box." for t, b in zip(things, inside, strict=True)]
+        facts += [f"The {b} box belongs to {o}." for b, o in zip(boxes, owning, strict=True)]
+        return tuple(facts[n] for n in order)
+
+    moved = tell([boxes[1], boxes[0], boxes[2]], owners)
+    sold = tell(boxes, [owners[1], owners[0], owners[2]])
     return Chain(
-        f"Whose is the {things[at]}? Think first.",
-        tuple(facts[n] for n in order),
-        f"So the {things[at]} belongs to",
-        owners[at],
+        kind,
+        f"Whose is the {things[0]}? Think first.",
+        tell(boxes, owners),
+        f"So the {things[0]} belongs to",
+        owners[0],
         tuple(owners),
-        tuple(sorted((order.index(at), order.index(3 + at)))),
-        tuple(changed[n] for n in order),
-        owners[swapped],
+        tuple(sorted((order.index(0), order.index(3)))),
+        ((moved, owners[1]), (sold, owners[1])),
+    )
+
+
+def _spelled(draw: Callable[[Sequence[Any], int], list[Any]], order: Sequence[int]) -> Chain:
+    """What somebody has, and what that costs."""
+    (lead, every), *others = draw(GOODS, 3)
+    goods, prices = draw(every, 2), draw(PRICES, 2)
+    beside = [f"{begun} {draw(ends, 1)[0]}." for begun, ends in others]
+
+    def tell(one: str, costs: Sequence[str]) -> tuple[str, ...]:
+        told = zip(goods, costs, strict=True)
+        cost = [f"Here {each} cost {price} crowns." for each, price in told]
+        facts = [f"{lead} {one}.", *cost, *beside]
+        return tuple(facts[n] for n in order)
+
+    def conclude(one: str, price: str) -> str:
+        return f"{one}, and here {one} cost {price}"
+
+    return Chain(
+        SPELLED,
+        f"{lead} what, and what do they cost? Think first.",
+        tell(goods[0], prices),
+        f"So {lead[0].lower()}{lead[1:]}",
+        conclude(goods[0], prices[0]),
+        tuple(conclude(one, price) for one in goods for price in prices),
+        tuple(sorted((order.index(0), order.index(1)))),
+        (
+            (tell(goods[1], prices), conclude(goods[1], prices[1])),
+            (tell(goods[0], prices[::-1]), conclude(goods[0], prices[1])),
+        ),
     )
 
 
@@ -130,15 +177,16 @@ def follows(chain: Chain, answers: Answers) -> bool:
     prompt = make_prompt(chain.prompt, answers.tokenizer, answers.model.name)
     read, _ = read_prompt(answers, prompt, truncate=False)
 
-    def best(*, other: bool) -> str:
+    def best(thoughts: Sequence[str]) -> str:
         likely = {}
         for word in chain.words:
-            whole = answers.write(read, Writing(1, chain.answer(word, other=other)))
+            whole = answers.write(read, Writing(1, chain.answer(word, thoughts)))
             (found,) = answers.log_probabilities([whole])
             likely[word] = float(found.sum())
         return max(likely, key=lambda word: likely[word])
 
-    return best(other=False) == chain.right and best(other=True) == chain.other_right
+    every = ((chain.thoughts, chain.right), *chain.others)
+    return all(best(thoughts) == right for thoughts, right in every)
 
 
 def trace(chain: Chain, answers: Answers, config: Request) -> Reasoning:
@@ -152,7 +200,7 @@ def measure(number: int, answers: Answers) -> dict[str, Any]:
     """What is said of the thoughts of one chain, as plain data."""
     chain = make_chain(number)
     if not follows(chain, answers):
-        return {"follows": False, "steps": len(chain.deciding)}
+        return {"follows": False, "kind": chain.kind}
     found = trace(chain, answers, Request())
     rows = [row for row in found.table() if row.name.startswith("step ")]
     end, thoughts = found.conclusion, list(found.thoughts)
@@ -167,7 +215,7 @@ def measure(number: int, answers: Answers) -> dict[str, Any]:
     }
     return {
         "follows": True,
-        "steps": len(chain.deciding),
+        "kind": chain.kind,
         "deciding": list(chain.deciding),
         "thoughts": len(thoughts),
         "probability": float(np.exp(found.log_probabilities[end])),
@@ -198,16 +246,21 @@ def rollout(chain: Chain, answers: Answers) -> list[float]:
 def report(chains: Sequence[dict[str, Any]]) -> str:
     """A table of all chains that the model follows."""
     lines = []
-    for steps, what in ((1, "One step decides"), (2, "Two steps decide")):
-        every = [each for each in chains if each["steps"] == steps]
+    for kind in KINDS:
+        every = [each for each in chains if each["kind"] == kind]
         having = [each for each in every if each["follows"]]
-        if not having:
+        if not every:
             continue
-        count, among = len(having), having[0]["thoughts"]
+        count = len(having)
+        told = f"{kind}: {count} of {len(every)} chains are followed"
+        if not having:
+            lines += [f"{told}.", ""]
+            continue
+        among, steps = having[0]["thoughts"], len(having[0]["deciding"])
         lines += [
-            f"{what}: {count} of {len(every)} chains are followed; {among} thoughts each.",
+            f"{told}; {among} thoughts each.",
             "",
-            f"| found by | {'the deciding step' if steps == 1 else 'both deciding steps'} first |",
+            f"| found by | {'the deciding step' if kind == ONE else 'both deciding steps'} first |",
             "|---|---|",
         ]
         for way in having[0]["ways"]:
@@ -221,7 +274,7 @@ def report(chains: Sequence[dict[str, Any]]) -> str:
 def _finds(chain: dict[str, Any], way: str) -> bool:
     """Whether the thoughts with the highest values are those that decide; a tie finds nothing."""
     values = np.round(np.array(chain["ways"][way], float), 9)
-    order, count = np.argsort(-values, kind="stable"), chain["steps"]
+    order, count = np.argsort(-values, kind="stable"), len(chain["deciding"])
     if values[order[count - 1]] == values[order[count]]:
         return False
     return set(order[:count].tolist()) == set(chain["deciding"])
@@ -264,11 +317,13 @@ def main(given: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("work", type=Path)
     parser.add_argument("--smollm", required=True, help="SmolLM2-135M-Instruct, folder or GGUF")
-    parser.add_argument("--chains", type=int, default=80)
+    parser.add_argument("--device", help="where the model runs, such as cuda")
+    parser.add_argument("--chains", type=int, default=120, help="of all kinds")
     parser.add_argument("--shard", default="1/1", help="every n-th chain from the k-th on: k/n")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no new chain after these")
     asked = parser.parse_args(given)
-    run(asked.work, answers_of(load_model(asked.smollm)), asked.chains, asked.shard, asked.minutes)
+    answers = answers_of(load_model(asked.smollm, device=asked.device))
+    run(asked.work, answers, asked.chains, asked.shard, asked.minutes)
 
 
 def run(work: Path, answers: Answers, count: int, shard: str = "1/1", minutes: float = 1e6) -> None:

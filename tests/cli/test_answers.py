@@ -11,6 +11,7 @@ from attnflow.pipeline.request import Request
 from attnflow.views.explorer.generation import generation_document
 from attnflow.views.figures.axes import finding_of
 from attnflow.views.wording import answers as views
+from attnflow.views.wording.answers import conclude
 
 CHAT = [
     {"role": "key", "content": "the cat is old"},
@@ -187,7 +188,7 @@ def test_mistakes_are_named(run, talker, arguments, message):
 
 def test_a_file_that_is_no_chat_is_named(run, talker, tmp_path):
     for content, message in (
-        ("{", "is not JSON"),
+        ("{", "is neither JSON nor JSON lines"),
         ('["hello"]', "must hold messages"),
         ('[{"role": "user", "content": " "}]', "every message is empty"),
     ):
@@ -195,6 +196,42 @@ def test_a_file_that_is_no_chat_is_named(run, talker, tmp_path):
         ran = run("explain", "--chat", tmp_path / "chat.json", "-m", talker)
         assert ran.code == 2
         assert message in ran.err.replace("\n", " ")
+
+
+def test_a_log_is_explained_record_by_record(run, talker, tmp_path):
+    """One on each line: token ids, and messages with an answer; as in Python."""
+    model = attnflow.load_model(talker)
+    prompt, answer = (model.tokenizer(each)["input_ids"] for each in ("the cat is", "old ."))
+    records = [
+        {"prompt_token_ids": prompt, "outputs": [{"token_ids": answer}]},
+        {"messages": CHAT, "choices": [{"message": {"role": "assistant", "content": "a mat"}}]},
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
+    ran = run("explain", "--chat", tmp_path / "log.jsonl", "-m", talker, "--json")
+    shown = [json.loads(line) for line in ran.out.splitlines()]
+    for one, each in zip(shown, attnflow.explain_answer(records, model), strict=True):
+        assert one["answer"] == each.answer_text
+        assert one["log_probabilities"] == pytest.approx(each.log_probabilities.tolist())
+        assert one["found"] == conclude(each)
+    (tmp_path / "ids.json").write_text(json.dumps(records[0]))
+    one = run("explain", "--chat", tmp_path / "ids.json", "-m", talker, "--json")
+    assert one.out.splitlines() == ran.out.splitlines()[:1]
+    (tmp_path / "log.jsonl").write_text(json.dumps(records[0]) + '\n{"prompt": "a"}\n')
+    ran = run("explain", "--chat", tmp_path / "log.jsonl", "-m", talker)
+    assert ran.code == 2
+    assert "line 2 must hold messages" in " ".join(ran.err.split())
+
+
+def test_more_than_twelve_parts_are_deleted_on_request(run, talker, tmp_path):
+    (tmp_path / "a.txt").write_text(" ! ".join(["old cat"] * 13))
+    asked = ("explain", "play", "--part", f"a={tmp_path / 'a.txt'}", "--units", "sentences")
+    asked += ("--answer", "old", "-m", talker)
+    told = run(*asked).out
+    assert "--deletions also deletes each of the 14 parts: about 16 forward passes" in told
+    given = json.loads(run(*asked, "--deletions", "--json").out)
+    drops = [each["drop"] for each in given["parts"] if each["role"] in ("source", "question")]
+    assert len(drops) == 14
+    assert None not in drops
 
 
 def test_a_chat_that_can_t_be_read_is_not_said_to_be_broken(run, talker, tmp_path):

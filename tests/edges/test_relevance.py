@@ -671,3 +671,15 @@ def test_the_model_runs_unchanged_on_the_start_of_a_long_text(size, window, agai
     layer.mlp.down_proj = Shifted(layer.mlp.down_proj)
     with pytest.raises(ModelError, match="relevance can't be followed"):
         attnflow.explain(words, model, **options)
+
+
+def test_states_are_held_until_they_are_noted():
+    reading = backward.EdgeReading(1, heads=False)
+    reading.inputs[0] = torch.ones(1, 3, 2, requires_grad=True)
+    states = reading.inputs[0] * 2
+    reading.follow(states, items_first=True)
+    target = (states * torch.arange(3)[:, None]).sum()
+    for keep in (True, True, False):
+        reading.backward(target, 0, keep=keep)
+        assert reading.all_streams()[0].tolist() == [[0, 4, 8]]
+        assert bool(reading._held) == keep

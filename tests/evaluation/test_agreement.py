@@ -61,6 +61,15 @@ def explained(scores, layers=(1, 2), query=0, **options):
     )
 
 
+def test_special_tokens_count_unless_they_are_left_out():
+    one, other = (
+        dataclasses.replace(explained([row, row]), word_ids=(None, 0, 1), word_texts=("b", "c"))
+        for row in ([3, 1, 2], [1, 2, 3])
+    )
+    assert attnflow.agreement(one, other) == pytest.approx(-0.5)
+    assert attnflow.agreement(one, other, special=False) == pytest.approx(1)
+
+
 def test_both_explanations_are_compared_at_the_layer_asked_for():
     first, second = explained([[1, 2, 3], [3, 2, 1]]), explained([[1, 2, 3], [1, 2, 3]])
     assert attnflow.agreement(first, second) == -1

@@ -16,23 +16,33 @@ from attnflow_experiments.chains import Chain, make_chain, report, run
 @pytest.mark.parametrize("number", range(20))
 def test_what_decides_is_said_once_and_changes_the_answer(number):
     chain = make_chain(number)
-    thing = chain.lead.split()[2]
-    said = [at for at, text in enumerate(chain.thoughts) if thing in text.split()]
-    assert len(said) == 1
-    if number % 2 == 0:
-        assert chain.deciding == tuple(said)
-        assert chain.right in chain.thoughts[said[0]]
-        assert chain.other_right in chain.other[said[0]]
-    else:
-        (box,) = [word for word in chain.thoughts[said[0]].split() if word in chains.BOXES]
-        owns = [at for at, text in enumerate(chain.thoughts) if text.startswith(f"The {box} box b")]
-        assert chain.deciding == tuple(sorted([*said, *owns]))
-        assert chain.thoughts[owns[0]] == f"The {box} box belongs to {chain.right}."
-        (box,) = [word for word in chain.other[said[0]].split() if word in chains.BOXES]
-        assert f"The {box} box belongs to {chain.other_right}." in chain.other
-    assert {chain.right, chain.other_right} <= set(chain.words)
-    assert chain.right != chain.other_right
-    assert sorted(map(len, (chain.thoughts, chain.other))) == [len(chain.thoughts)] * 2
+
+    def of(start, thoughts):
+        """The number of the thought that begins so, and its last words."""
+        (at,) = [at for at, text in enumerate(thoughts) if text.startswith(start)]
+        return at, thoughts[at].removeprefix(start).strip(" .")
+
+    def follow(thoughts):
+        """What follows from thoughts, and the numbers of those that say it."""
+        subject = f"{chain.lead[3].upper()}{chain.lead[4:]}"
+        if chain.kind == chains.TWO:
+            subject = f"{subject.removesuffix(' belongs to')} is in the"
+        first, said = of(subject, thoughts)
+        if chain.kind == chains.ONE:
+            return said, {first}
+        if chain.kind == chains.TWO:
+            second, owner = of(f"The {said} belongs to", thoughts)
+            return owner, {first, second}
+        second, price = of(f"Here {said} cost", thoughts)
+        return f"{said}, and here {said} cost {price.removesuffix(' crowns')}", {first, second}
+
+    assert follow(chain.thoughts) == (chain.right, set(chain.deciding))
+    for thoughts, right in chain.others:
+        assert follow(thoughts)[0] == right != chain.right
+        assert right in chain.words
+        changed = {at for at, text in enumerate(thoughts) if text != chain.thoughts[at]}
+        assert len(changed & set(chain.deciding)) == 1, "one of the deciding ones at a time"
+    assert len(chain.others) == len(chain.deciding)
 
 
 def small(number):
@@ -40,7 +50,8 @@ def small(number):
     thoughts = ("the key is red .", "the cat is old .", "the mat is here .")
     other = ("the key is old .", "the cat is red .", "the mat is here .")
     words = (("red", "old"), ("old", "red"))[number % 2]
-    return Chain("the key is", thoughts, "the key is", words[0], words, (0,), other, words[1])
+    others = ((other, words[1]),)
+    return Chain(chains.ONE, "the key is", thoughts, "the key is", words[0], words, (0,), others)
 
 
 def test_work_that_was_cut_short_goes_on(tmp_path, monkeypatch, capsys):
@@ -101,18 +112,21 @@ def test_followed_is_what_changes_with_the_deciding_step(monkeypatch):
 
 def test_hits_and_claims_are_counted():
     def found(deciding, roles, values):
-        own = {"steps": len(deciding), "deciding": deciding, "follows": True, "thoughts": 3}
+        kind = chains.KINDS[len(deciding) - 1]
+        own = {"kind": kind, "deciding": deciding, "follows": True, "thoughts": 3}
         return {**own, "roles": roles, "ways": {"deleted": values}}
 
     text = report(
         [
             found([1], ["spared", "needed", "read"], [0.0, 3.0, 1.0]),
             found([0], ["spared", "unclear", "spared"], [2.0, 2.0, 1.0]),
-            {"follows": False, "steps": 1},
+            {"follows": False, "kind": chains.ONE},
+            {"follows": False, "kind": chains.SPELLED},
             found([0, 2], ["passed on", "spared", "needed"], [1.0, 0.0, 2.0]),
         ]
     )
-    one, two = text.split("Two steps decide")
+    one, two, spelled = text.split("Two steps decide")
+    assert spelled.strip() == ", spelled out: 0 of 1 chains are followed."
     assert "One step decides: 2 of 3 chains are followed" in one
     assert "| deleted | 1 of 2 (" in one
     assert "| chance | 0.7 of 2 |" in one

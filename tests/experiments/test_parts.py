@@ -108,6 +108,11 @@ def test_what_decides_is_known_from_drops():
     assert len(every) == 40
     for case in every:
         assert len(case.documents) == 3 + (len(case.sources) > 1)
+    fresh = list(headlines.fresh_cases())
+    assert [len(case.sources) for case in fresh] == [1] * 10 + [2] * 4 + [0] * 6
+    for case in fresh:
+        assert set(case.sources) < set(range(len(case.documents)))
+        assert not {*case.documents} & {text for old in every for text in old.documents}
 
 
 def test_headlines_are_measured_once_and_judged_again(tmp_path, monkeypatch):
@@ -116,7 +121,7 @@ def test_headlines_are_measured_once_and_judged_again(tmp_path, monkeypatch):
     documents = ("the keys are red", "a cat is here", "the mat is old")
     case = headlines.Known(documents, "is the cat old ?", "the cat is red", (1,))
     monkeypatch.setattr(headlines, "cases", lambda: iter([case]))
-    monkeypatch.setattr(attnflow, "load_model", lambda _: model)
+    monkeypatch.setattr(attnflow, "load_model", lambda _, device: model)
     monkeypatch.setattr("sys.argv", ["headlines", str(tmp_path), "--smollm", "FOLDER"])
     headlines.main()
     made = (tmp_path / "tables.md").read_text()

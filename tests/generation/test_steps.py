@@ -13,7 +13,8 @@ import attnflow
 import knocked
 import talkers
 from attnflow.cli.app import run
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import InputError, Interrupted, ModelError
+from attnflow.pipeline import steps as tracing
 from attnflow.records.reasoning import NEEDED, Reasoning, Step
 from attnflow.views.explorer.render import hash_of
 from attnflow.views.terminal.steps import draw_arrows
@@ -205,6 +206,58 @@ def test_a_saved_graph_is_read_back_without_loss(found, tmp_path):
         Reasoning.from_dict({**found.to_dict(), "direct": [[1.0]]})
 
 
+def interrupt_at(monkeypatch, name, number, of=tracing):
+    """Ctrl+C when something is called for the n-th time, from 0."""
+    own, calls = getattr(of, name), []
+
+    def stops(*given):
+        calls.append(given)
+        if len(calls) > number:
+            raise KeyboardInterrupt
+        return own(*given)
+
+    monkeypatch.setattr(of, name, stops)
+
+
+def test_what_was_finished_is_kept(pair, found, monkeypatch, tmp_path):
+    interrupt_at(monkeypatch, "deleting", 2, tracing._Runs)
+    with pytest.raises(Interrupted) as stopped:
+        attnflow.steps(PROMPT, pair, answer=ANSWER)
+    (part,) = stopped.value.found
+    assert [part.steps[at].name for at in part.unmeasured] == ["keys", "cat", "step 1"]
+    assert [row.name for row in part.table()] == ["step 2", "step 3"], "the nearest come first"
+    for name in ("direct", "hidden", "deleted"):
+        kept = getattr(part, name)[5, 3:5]
+        np.testing.assert_array_equal(kept, getattr(found, name)[5, 3:5])
+        assert np.isnan(getattr(part, name)[:, :3]).all()
+    np.testing.assert_array_equal(part.scores, found.scores)
+    assert part.warnings[0] == "interrupted: 2 of 5 steps were taken away"
+    assert part.summary.startswith("Interrupted: nothing is known but of step 2 and step 3. The c")
+    assert "need" not in part.summary.removeprefix("The conclusion depends")
+    with pytest.raises(InputError, match="'cat' was not measured"):
+        part.row("cat")
+    again = Reasoning.load(part.save(tmp_path / "part.json"))
+    assert again.unmeasured == part.unmeasured
+    assert part.explore().html.count(">not measured<") == 3
+
+
+def test_arrows_that_are_not_traced_yet_are_missing(pair, found, monkeypatch):
+    interrupt_at(monkeypatch, "_read_back", 0)
+    with pytest.raises(Interrupted) as stopped:
+        attnflow.steps(PROMPT, pair, answer=ANSWER)
+    (part,) = stopped.value.found
+    assert part.edges == tuple(each for each in found.edges if each.target == part.conclusion)
+    assert not part.unmeasured
+    assert "arrows may be missing" in part.warnings[0]
+
+
+def test_nothing_is_kept_of_work_that_has_not_begun(pair, monkeypatch):
+    interrupt_at(monkeypatch, "deleting", 0, tracing._Runs)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        attnflow.steps(PROMPT, pair, answer=ANSWER)
+    assert not isinstance(stopped.value, Interrupted)
+
+
 # -- roles and sentences, of numbers by hand
 
 
@@ -363,7 +416,7 @@ def test_the_page_has_every_step_and_runs_nothing(found, tmp_path):
     assert "&lt;a&gt;" in odd.explore().html
 
 
-def test_the_command_says_what_the_function_finds(pair, found, tmp_path, capsys):
+def test_the_command_says_what_the_function_finds(pair, found, tmp_path, capsys, monkeypatch):
     for part in pair:
         part.save_pretrained(tmp_path / "model")
     text = "\n\n".join(PROMPT.values())
@@ -375,5 +428,11 @@ def test_the_command_says_what_the_function_finds(pair, found, tmp_path, capsys)
     saved = Reasoning.load(tmp_path / "steps.json")
     assert [step.text for step in saved.steps[1:]] == [step.text for step in found.steps[2:]]
     np.testing.assert_allclose(saved.direct[4, 1:], found.direct[5, 2:], atol=1e-3)
+    interrupt_at(monkeypatch, "deleting", 1, tracing._Runs)
+    assert run([*given, "--html", str(tmp_path / "part.html")]) == 130
+    shown = capsys.readouterr().out
+    assert shown.count("not measured") == len(saved.sources) - 1
+    assert "nothing is known but of step 3" in " ".join(shown.split())
+    assert ">not measured<" in (tmp_path / "part.html").read_text()
     assert run([*given, "--by", "lines"]) == 2
     assert "by='lines' is unknown" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import attnflow
 import talkers
 from attnflow.errors import InputError
 from attnflow.models.answers.interface import answers_of
+from attnflow.models.answers.logged import written_elsewhere
 from attnflow.models.answers.prompts import make_prompt, read_prompt
 
 FAMILIES = {
@@ -90,8 +91,30 @@ def test_a_chat_that_ends_with_an_answer_was_written_elsewhere(llama):
     more = attnflow.explain_answer(logged, llama, generate=2)
     assert [part.name for part in more.named] == ["key", "assistant"]
     calling = [*chat, {**logged[-1], "tool_calls": CHAT[2]["tool_calls"]}]
-    with pytest.raises(InputError, match="message 2 has tool_calls beside its content"):
+    with pytest.raises(InputError, match="message 2 has tool_calls beside its content, which the"):
         attnflow.explain_answer(calling, llama)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("thoughts", ["", "the cat is here"])
+def test_calls_beside_a_content_are_part_of_the_answer(family, thoughts):
+    """As the template writes them, who has the whole turn; other templates know no calls."""
+    network, tokenizer = talkers.llama()
+    tokenizer.chat_template = FAMILIES[family]
+    message = {"role": "assistant", "content": " a red mat", "tool_calls": CHAT[2]["tool_calls"]}
+    logged = [*CHAT[:2], {**message, "reasoning_content": thoughts}]
+    if family != "chatml":
+        with pytest.raises(InputError, match="message 3 has tool_calls beside its content, which"):
+            attnflow.explain_answer(logged, (network, tokenizer))
+        return
+    found = attnflow.explain_answer(logged, (network, tokenizer))
+    said = f"<think>\n{thoughts}\n</think>\n\na red mat" if thoughts else "a red mat"
+    called = '<tool_call>\n{"name": "cabinet", "arguments": {"keys": "red"}}\n</tool_call>'
+    answers = answers_of(attnflow.load_model((network, tokenizer)))
+    assert written_elsewhere([logged], answers) == ([CHAT[:2]], [said + called])
+    assert [part.name for part in found.named] == ["system", "user"]
+    same = attnflow.explain_answer(CHAT[:2], (network, tokenizer), answer=said + called)
+    assert np.array_equal(found.matrix(), same.matrix())
 
 
 def test_an_answer_written_elsewhere_is_cited_and_cut_into_steps(llama):

@@ -121,6 +121,35 @@ def test_the_token_that_ends_an_answer_is_left_out():
         attnflow.explain_answer(ids, (network, tokenizer), answer=[0])
 
 
+def test_records_of_a_server_are_read_as_they_are(llama):
+    """vLLM's own outputs, its OpenAI-style responses with ids, and messages with a choice."""
+    prompt, answer = (llama.tokenizer(each)["input_ids"] for each in ("the cat is old", "a mat"))
+    expected = attnflow.explain_answer(prompt, llama, answer=answer)
+    own = {"prompt_token_ids": prompt, "outputs": [{"text": "a mat", "token_ids": answer}]}
+    api = {"prompt_token_ids": prompt, "choices": [{"message": {}, "token_ids": answer}]}
+    flat = {"prompt_token_ids": prompt, "token_ids": answer, "messages": CHAT}
+    for record in (own, api, flat, {"prompt_token_ids": prompt, "response": api}):
+        for one in (record, json.loads(json.dumps(record))):
+            found = attnflow.explain_answer(one, llama)
+            assert np.array_equal(found.scores, expected.scores)
+    (written,) = attnflow.explain_answer([own], llama, generate=2)
+    alone = attnflow.explain_answer(prompt, llama, generate=2)
+    assert np.array_equal(written.scores, alone.scores)
+    said = {"messages": CHAT, "choices": [{"message": {"content": "a mat"}}]}
+    texts = attnflow.explain_answer([said, own], llama)
+    chat = attnflow.explain_answer(CHAT, llama, answer="a mat")
+    assert np.array_equal(texts[0].scores, chat.scores)
+    assert np.array_equal(texts[1].scores, expected.scores)
+
+
+def test_records_that_say_too_much_or_too_little_are_refused(llama):
+    ids = {"prompt_token_ids": [5, 6]}
+    with pytest.raises(InputError, match="a record has 2 answers to its prompt"):
+        attnflow.explain_answer({**ids, "outputs": [{"token_ids": [7]}, {"token_ids": [8]}]}, llama)
+    with pytest.raises(InputError, match="an answer without token_ids; give the ids of both"):
+        attnflow.explain_answer({**ids, "choices": [{"message": {"content": "a"}}]}, llama)
+
+
 def test_what_reads_an_answer_takes_its_ids(llama):
     answer = " a red mat ! the keys are here ."
     prompt, ids = (llama.tokenizer(each)["input_ids"] for each in ("the cat is old", answer))

@@ -118,6 +118,16 @@ def test_a_piece_of_another_request_is_refused(tmp_path):
         new.get("piece")
 
 
+def test_a_piece_under_the_name_of_another_is_refused(tmp_path):
+    """Its request and its checksum are right."""
+    checkpoint = Checkpoint(tmp_path, REQUEST)
+    checkpoint.put("text0", [1.0])
+    checkpoint.put("text1", [2.0])
+    (tmp_path / "text1.piece").write_bytes((tmp_path / "text0.piece").read_bytes())
+    with pytest.raises(InputError, match=r"text1\.piece is damaged: it holds the piece 'text0'"):
+        checkpoint.get("text1")
+
+
 @pytest.mark.parametrize(
     "value", [{"a": list(range(50))}, {"a": torch.ones(50)}], ids=["json", "tensors"]
 )
@@ -150,10 +160,10 @@ def test_a_damaged_request_is_refused_by_name(tmp_path):
 
 
 def test_a_later_format_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "FORMAT", 2)
+    monkeypatch.setattr(module, "FORMAT", 3)
     Checkpoint(tmp_path, REQUEST).put("piece", 1)
     monkeypatch.undo()
-    with pytest.raises(InputError, match="its format is 2"):
+    with pytest.raises(InputError, match="its format is 3"):
         Checkpoint(tmp_path, REQUEST).get("piece")
 
 

@@ -148,6 +148,105 @@ def test_an_adapter_is_never_left_out(tmp_path, monkeypatch, with_model, with_pe
         load_model(tmp_path)
 
 
+def test_a_part_of_an_adapter_is_never_left_out(tmp_path, monkeypatch):
+    """Such as the classifier that was trained with it, where the model beside it has none."""
+    saved(tmp_path, "bert")
+    monkeypatch.setattr(locating, "find_spec", lambda name: True)
+    own = tf.AutoModel.from_pretrained
+
+    def with_adapter(*args, **options):
+        network, report = own(*args, **options)
+        return network, report | {"unexpected_keys": {"classifier.weight", "classifier.bias"}}
+
+    monkeypatch.setattr(tf.AutoModel, "from_pretrained", with_adapter)
+    load_model(tmp_path)  # of a checkpoint without an adapter, such weights are none of this model
+    _load_once.cache_clear()
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    with pytest.raises(ModelError, match=r"2 weights fit nowhere .*: classifier\.bias"):
+        load_model(tmp_path)
+
+
+def test_an_index_that_is_a_list_is_named(sharded):
+    folder, _ = sharded
+    (folder / "model.safetensors.index.json").write_text("[]")
+    with pytest.raises(ModelError, match="could not be loaded"):
+        load_model(folder)
+
+
+class Wrapped(torch.nn.Module):
+    """A network in another, as peft's: named for no head, and all else is the inner one's."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.inner, name)
+
+    def get_base_model(self):
+        return self.inner
+
+    def forward(self, *args, **kwargs):
+        return self.inner(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "text"),
+    [
+        ("bert", tf.BertForMaskedLM, "the [MASK] to the cabinet"),
+        ("bert", tf.BertForSequenceClassification, "the keys to the cabinet"),
+        ("t5", tf.T5ForConditionalGeneration, "the keys to the cabinet"),
+    ],
+)
+def test_a_wrapped_network_has_the_head_that_is_in_it(kind, head, text):
+    network, tokenizer = tiny.build(kind, head=head), tiny.word_piece()
+    alone = attnflow.explain(text, (network, tokenizer))
+    wrapped = attnflow.explain(text, (Wrapped(network), tokenizer))
+    assert wrapped.prediction == alone.prediction
+    assert (wrapped.method, wrapped.options["edges"]) == (alone.method, alone.options["edges"])
+    np.testing.assert_allclose(wrapped.scores, alone.scores, atol=1e-7)
+
+
+class AddedTo(torch.nn.Module):
+    """A table of word embeddings with an adapter that adds to it."""
+
+    def __init__(self, table, factor):
+        super().__init__()
+        self.base_layer, self.factor = table, factor
+
+    @property
+    def weight(self):
+        return self.base_layer.weight
+
+    def forward(self, ids):
+        return self.base_layer(ids) + self.factor * ids[..., None].float()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "integrated"},
+        {"method": "gradient-input"},
+        {"method": "lrp"},
+        {"edges": "relevance"},
+    ],
+    ids=["integrated", "gradient-input", "lrp", "relevance"],
+)
+def test_word_embeddings_with_an_adapter_are_read_whole_or_not_at_all(options):
+    network = tiny.build("bert", head=tf.BertForSequenceClassification)
+    plain = attnflow.explain("the cat", (network, tiny.word_piece()), **options).scores
+    table = network.get_input_embeddings()
+    network.set_input_embeddings(AddedTo(table, 0.0))
+    found = attnflow.explain("the cat", (network, tiny.word_piece()), **options)
+    np.testing.assert_allclose(found.scores, plain, atol=1e-6)
+    network.set_input_embeddings(AddedTo(table, 0.1))
+    with pytest.raises(ModelError, match=r"changed by an adapter \(AddedTo\).* merge it first"):
+        attnflow.explain("the cat", (network, tiny.word_piece()), **options)
+
+
 def test_a_name_is_loaded_once(tmp_path):
     saved(tmp_path, "bert")
     assert load_model(tmp_path) is load_model(str(tmp_path))

@@ -168,6 +168,26 @@ def test_a_shard_of_another_place_or_run_is_noticed(whole, loaded, tmp_path):
         list(attnflow.read_run(folder))
 
 
+def test_a_shard_of_the_same_rows_at_another_place_is_noticed(loaded, tmp_path):
+    """What it is made of is the same, but for the numbers of its rows."""
+    folder, rows = tmp_path / "run", TEXTS[:2] * 3
+    attnflow.run(rows, folder, loaded, **OPTIONS)
+    saved = json.loads((folder / "manifest.json").read_bytes())
+    edit_manifest(folder, saved | {"finished": None})
+    shutil.copy(folder / "part-00000.parquet", folder / "part-00001.parquet")
+    for use in (
+        lambda: attnflow.read_run(folder, unfinished=True),
+        lambda: attnflow.run(rows, folder, loaded, **OPTIONS),
+    ):
+        with pytest.raises(
+            InputError, match=r"part-00001.* damaged \(its first row is 0 instead of 2"
+        ):
+            use()
+    (folder / "part-00001.parquet").rename(folder / "part-one.parquet")
+    with pytest.raises(InputError, match=r"part-one\.parquet is not the name of a shard"):
+        attnflow.read_run(folder, unfinished=True)
+
+
 def test_runs_of_version_0_2_are_read_and_verified(whole, loaded, tmp_path):
     """Their shards have no checksums of their own, and the manifest has one of its request only."""
     folder = restore(tmp_path / "run", whole)

@@ -280,6 +280,27 @@ def test_other_settings_of_the_same_weights_are_refused(change, tmp_path, folder
     assert attnflow.run(TEXTS, place, str(model), shard_size=2).kept == 3
 
 
+def test_a_run_goes_on_with_the_same_adapter_only(tmp_path):
+    """Which of its adapters a layer uses stands in no weight and in no configuration."""
+    network, place = tiny.build("bert"), tmp_path / "run"
+    layer = network.encoder.layer[1].output.dense
+    layer.active_adapters, layer.disable_adapters, layer.scaling = ["first"], False, {"first": 2.0}
+    model = (network, tiny.word_piece())
+    attnflow.run(TEXTS, place, model, shard_size=2, methods="raw")
+    (place / "part-00001.parquet").unlink()
+    for name, changed in (
+        ("active_adapters", ["second"]),
+        ("disable_adapters", True),
+        ("scaling", {"first": 1.0}),
+    ):
+        before = getattr(layer, name)
+        setattr(layer, name, changed)
+        with pytest.raises(InputError, match=r'other options: model\.settings was "'):
+            attnflow.run(TEXTS, place, model, shard_size=2, methods="raw")
+        setattr(layer, name, before)
+    assert attnflow.run(TEXTS, place, model, shard_size=2, methods="raw").kept == 3
+
+
 def test_a_generator_is_checked_as_it_is_read(tmp_path, folder):
     place = tmp_path / "run"
     attnflow.run(iter(TEXTS), place, folder, shard_size=2)

@@ -39,7 +39,7 @@ def main() -> None:
     start, (first, count) = time.monotonic(), map(int, given.shard.split("/"))
     cases = list(enumerate(make_cases()))
     answers = answers_of(load_model(given.smollm, device=given.device)) if given.smollm else None
-    for number, case in cases[first - 1 :: count] if answers else ():
+    for number, case in [*cases[TUNED:], *cases[:TUNED]][first - 1 :: count] if answers else ():
         if time.monotonic() - start > 60 * given.minutes:
             break
         path = given.work / f"case-{number:02}.json"

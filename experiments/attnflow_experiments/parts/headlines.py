@@ -1,9 +1,11 @@
 """Does the headline name the right document? Forty answers whose sources are known.
 
-    python -m attnflow_experiments.parts.headlines WORK --smollm FOLDER [--chromium PROGRAM]
+    python -m attnflow_experiments.parts.headlines WORK --smollm FOLDER [--fresh]
+        [--chromium PROGRAM]
 
 Twenty answers of a fact that one of three documents has, ten of general knowledge that none of them
-has, and ten of a fact that two of four documents have. What is decisive is found out by hand: the
+has, and ten of a fact that two of four documents have; with `--fresh` twenty others, by which no
+rule was changed (`attnflow_experiments.parts.fresh`). What is decisive is found out by hand: the
 model reads the prompt without a document's tokens, by transformers alone. Writes WORK/case-*.npz
 and WORK/case-*.json, and WORK/tables.md of all that is there: how often the headline is right, and
 in how many cases the terminal, JSON and the page say the same (with `--chromium`, the page as a
@@ -36,6 +38,7 @@ from attnflow.views.terminal.answers import answer_view
 from attnflow.views.wording.answers import judge
 from attnflow_experiments.intervals import wilson
 from attnflow_experiments.parts.cases import make_cases
+from attnflow_experiments.parts.fresh import FRESH
 
 KNOWN = (
     ("What is the capital of France?", "The capital of France is Paris."),
@@ -89,6 +92,11 @@ def cases() -> Iterator[Known]:
             yield Known(texts, *KNOWN[number // 2], ())
 
 
+def fresh_cases() -> Iterator[Known]:
+    """Cases by which no rule was changed."""
+    return (Known(*each) for each in FRESH)
+
+
 def explain(case: Known, model: Any) -> Generation:
     """The answer, explained as anyone would."""
     content = "\n\n".join([*case.documents, f"{case.question} Answer in one short sentence."])
@@ -107,7 +115,8 @@ def drops_by_hand(found: Generation, model: Any) -> list[float]:
 
     def known(left: Sequence[int]) -> float:
         with torch.no_grad():
-            rows = model.network(torch.tensor([[*left, *answer]])).logits[0, len(left) - 1 : -1]
+            inputs = torch.tensor([[*left, *answer]], device=model.network.device)
+            rows = model.network(inputs).logits[0, len(left) - 1 : -1]
         each = rows.double().log_softmax(-1)
         return float(each[range(len(answer)), answer].sum())
 
@@ -200,11 +209,13 @@ def main() -> None:
     )
     parser.add_argument("work", type=Path)
     parser.add_argument("--smollm", help="SmolLM2-135M-Instruct, folder or GGUF; else report alone")
+    parser.add_argument("--device", help="where the model runs, such as cuda")
+    parser.add_argument("--fresh", action="store_true", help="the twenty others")
     parser.add_argument("--chromium", help="a browser, which opens the page of every case")
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
-    model = attnflow.load_model(given.smollm) if given.smollm else None
-    for number, case in enumerate(cases()) if model else ():
+    model = attnflow.load_model(given.smollm, device=given.device) if given.smollm else None
+    for number, case in enumerate(fresh_cases() if given.fresh else cases()) if model else ():
         path = given.work / f"case-{number:02}.json"
         if path.exists():
             continue

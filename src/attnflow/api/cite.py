@@ -60,15 +60,18 @@ def cite(prompt: Any, model: Source = None, *, options: CiteOptions) -> Citation
         >>> print(found.markdown)  # doctest: +SKIP
     """
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import answers_given, make_prompt, written_elsewhere
+    from attnflow.models.answers.logged import answers_given, prompts_alone, written_elsewhere
+    from attnflow.models.answers.prompts import make_prompt
     from attnflow.models.loading import load_model
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.citing import CitingConfig, cite
 
     items, single = listed(prompt)
     texts = answers_given(options.answer, len(items))
+    answers = answers_of(load_model(model, device=options.device))
     if options.answer is None and options.generate is None:
-        items, texts = written_elsewhere(items)
+        items, texts = written_elsewhere(items, answers)
+    items = prompts_alone(items)
     length = LENGTH if options.generate is None else options.generate
     sampling = {} if options.sampling is None else options.sampling
     asked = [
@@ -80,7 +83,6 @@ def cite(prompt: Any, model: Source = None, *, options: CiteOptions) -> Citation
         for text in texts
     ]
     request = Request.of(options, progress=False, answer=None)
-    answers = answers_of(load_model(model, device=options.device))
     name = answers.model.name
     prompts = [
         make_prompt(each, answers.tokenizer, name, options.parts, roles=options.roles)

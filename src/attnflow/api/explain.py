@@ -183,7 +183,8 @@ def read_prompts(
     prompts: Sequence[Any], answers: Answers, options: AnswerOptions
 ) -> list[tuple[Prompt, AnswerConfig]]:
     """Each prompt as the model reads it, and how it is answered; all are checked at once."""
-    from attnflow.models.answers.prompts import answers_given, make_prompt, written_elsewhere
+    from attnflow.models.answers.logged import answers_given, prompts_alone, written_elsewhere
+    from attnflow.models.answers.prompts import make_prompt
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.generation import AnswerConfig
 
@@ -191,7 +192,8 @@ def read_prompts(
     sampling = {} if options.sampling is None else options.sampling
     texts = answers_given(options.answer, len(prompts))
     if options.generate is None and options.answer is None:
-        prompts, texts = written_elsewhere(prompts)
+        prompts, texts = written_elsewhere(prompts, answers)
+    prompts = prompts_alone(prompts)
     asked = [
         AnswerConfig(
             Writing(length, text, sampling, options.seed, options.stream),

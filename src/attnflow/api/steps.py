@@ -24,6 +24,7 @@ def steps(text: Any, model: Source = None, *, options: StepsOptions) -> Reasonin
 
     Thoughts stand in ``<think>…</think>``, or before the last step. Each part and each thought is
     hidden from the steps behind it, and deleted, to see by how much their log-probabilities fall.
+    Interrupted work raises `attnflow.errors.Interrupted`, which has the steps that are measured.
 
     Args:
         text: The prompt: a text, a dict of named parts, or the messages of a chat.
@@ -39,7 +40,8 @@ def steps(text: Any, model: Source = None, *, options: StepsOptions) -> Reasonin
     """
     request = Request.of(options, progress=False, answer=None)
     from attnflow.models.answers.interface import answers_of
-    from attnflow.models.answers.prompts import answers_given, make_prompt, written_elsewhere
+    from attnflow.models.answers.logged import answers_given, prompts_alone, written_elsewhere
+    from attnflow.models.answers.prompts import make_prompt
     from attnflow.models.loading import load_model
     from attnflow.models.text.writing import Writing
     from attnflow.pipeline.steps import StepsConfig, trace_steps
@@ -49,11 +51,12 @@ def steps(text: Any, model: Source = None, *, options: StepsOptions) -> Reasonin
         msg = f"steps takes one prompt; there are {len(items)}: call it once for each"
         raise InputError(msg)
     (answer,) = answers_given(options.answer, 1)
-    if answer is None and options.generate is None:
-        items, (answer,) = written_elsewhere(items)
     adapter = load_model(model, device=options.device)
     answers = answers_of(adapter)
-    prompt = make_prompt(items[0], answers.tokenizer, adapter.name, options.parts)
+    if answer is None and options.generate is None:
+        items, (answer,) = written_elsewhere(items, answers)
+    (item,) = prompts_alone(items)
+    prompt = make_prompt(item, answers.tokenizer, adapter.name, options.parts)
     writing = Writing(
         LENGTH if options.generate is None else options.generate,
         answer,

@@ -137,7 +137,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
     given.pop("method", None)  # which may be several, and the request has them
     adapter = _load(model)
     working = (
-        show_work("answering")
+        show_work("answering" if asked.answer is None else "explaining")
         if stream is None
         else progress_bar("explaining", 1, shown=sys.stderr.isatty(), share=True)
     )
@@ -167,6 +167,7 @@ def as_data(found: Generation) -> dict[str, Any]:
     return {
         "text": found.text,
         "answer": found.answer_text,
+        "complete": found.complete,
         "cut_at": found.cut_at,
         "contrast": None if found.contrast is None else asdict(found.contrast),
         "model": found.model,
@@ -203,9 +204,10 @@ def prompts_of(
         if texts or file is not None:
             msg = "give a text or --chat, not both: the messages are the prompt"
             raise InputError(msg)
-        messages = _messages(asked.chat)
-        _check_inside(named, messages, asked.chat)
-        return [messages], named or None
+        found = _read_chats(asked.chat)
+        for each in found:
+            _check_inside(named, each, asked.chat)
+        return found, named or None
     if not named:
         return list(read_texts(texts, file)), None
     given = list(texts or ()) or ([] if file is None else read_texts(None, file))
@@ -218,10 +220,13 @@ def prompts_of(
     return [{**named, **({QUESTION: text} if text else {})} for text in given or [""]], None
 
 
-def _check_inside(parts: dict[str, str], messages: list[Any], file: Path) -> None:
+def _check_inside(parts: dict[str, str], chat: Any, file: Path) -> None:
     """Refuse parts that are no piece of the messages."""
     from attnflow.models.answers.prompts import is_same
 
+    if isinstance(chat, dict) and "prompt_token_ids" in chat:
+        return  # whose text only the model's tokenizer knows
+    messages = chat["messages"] if isinstance(chat, dict) else chat
     contents = [str(message.get("content")) for message in messages]
     for name, text in parts.items():
         count = sum(each.count(text) for each in contents)
@@ -262,23 +267,37 @@ def read_roles(given: Sequence[str]) -> dict[str, str]:
     return {name.strip(): role.strip() for name, _, role in pairs}
 
 
-def _messages(file: Path) -> list[Any]:
+def _read_chats(file: Path) -> list[Any]:
+    """The messages in a file, or its records: one as JSON, or one on each line."""
     text = _read(file)
     try:
-        found = json.loads(text)
+        found = [json.loads(text)]
     except ValueError as error:
-        msg = f"--chat {file} is not JSON: {error}"
-        raise InputError(msg) from None
-    found = found.get("messages", found) if isinstance(found, dict) else found
+        lines = [line for line in text.splitlines() if line.strip()]
+        try:
+            found = [json.loads(line) for line in lines]
+        except ValueError:
+            msg = f"--chat {file} is neither JSON nor JSON lines: {error}"
+            raise InputError(msg) from None
+    for at, each in enumerate(found, 1):
+        _check_chat(each, f"--chat {file}" + (f", line {at}" if len(found) > 1 else ""))
+    return found
+
+
+def _check_chat(found: Any, where: str) -> None:
+    from attnflow.models.answers.logged import is_record
     from attnflow.models.answers.prompts import is_chat
 
-    if not is_chat(found):
-        msg = f'--chat {file} must hold messages: [{{"role": "user", "content": "…"}}, …]'
+    if not (is_chat(found) or is_record(found)):
+        msg = (
+            f'{where} must hold messages, [{{"role": "user", "content": "…"}}], or a record with '
+            '"messages" or "prompt_token_ids"'
+        )
         raise InputError(msg)
-    if all(str(message.get("content", "?")).strip() == "" for message in found):
-        msg = f"--chat {file}: every message is empty; write the question into one"
+    messages = found.get("messages", ()) if isinstance(found, dict) else found
+    if messages and all(str(each.get("content", "?")).strip() == "" for each in messages):
+        msg = f"{where}: every message is empty; write the question into one"
         raise InputError(msg)
-    return list(found)
 
 
 def _read(file: Path) -> str:

@@ -216,7 +216,9 @@ def _read(
     if len(prompts) > 1:
         msg = f"this command takes one text; there are {len(prompts)}, one per line: give one line"
         raise InputError(msg)
-    return prompts[0], parts
+    from attnflow.models.answers.logged import prompts_alone
+
+    return prompts_alone(prompts)[0], parts
 
 
 def _parse_edges(

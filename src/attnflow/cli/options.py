@@ -49,7 +49,8 @@ Chat = Annotated[
     Path | None,
     flag(
         "--chat FILE",
-        'The prompt as messages: JSON, [{"role": "user", "content": "…"}].',
+        'The prompt as messages, [{"role": "user", "content": "…"}], or what a server or a log has '
+        "of it: JSON, or JSON lines.",
         panel=INPUT,
         show_default=False,
     ),

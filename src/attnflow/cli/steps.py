@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from attnflow.cli import options as own
 from attnflow.cli.command import Given, command
 from attnflow.cli.streams import echo, print_json, show_status
-from attnflow.errors import InputError
+from attnflow.errors import InputError, Interrupted
 from attnflow.io.files import check_target
 from attnflow.options.tables import StepsOptions
 
@@ -64,7 +64,11 @@ def steps(  # noqa: PLR0913 - one argument per option of its own
 
     with show_status("loading the model"):
         loaded = load_model(model)
-    found = trace(prompts[0], loaded, progress=sys.stderr.isatty(), **options)
+    stopped = False
+    try:
+        found = trace(prompts[0], loaded, progress=sys.stderr.isatty(), **options)
+    except Interrupted as interrupted:
+        found, stopped = interrupted.found[0], True
     if save is not None:
         found.save(save, overwrite=True)  # which was checked before any work
         echo(f"saved the steps to {save}", err=True)
@@ -76,9 +80,11 @@ def steps(  # noqa: PLR0913 - one argument per option of its own
 
         table = [row._asdict() for row in found.table()]
         print_json({**found.to_dict(), "found": summarize(found), "table": table})
-        return
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    from attnflow.views.terminal.steps import show_steps
+        from attnflow.views.terminal.steps import show_steps
 
-    show_steps(found, Console(highlight=False))
+        show_steps(found, Console(highlight=False))
+    if stopped:
+        raise KeyboardInterrupt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnflow.errors import InputError
@@ -92,10 +93,15 @@ class EdgeRule:
     method: str = "rollout"
     unit: str = ""
 
+    @cached_property
+    def foreign(self) -> bool:
+        """Whether its code comes from outside of attnflow, and may write into activations."""
+        return is_foreign(self.maps)
+
     def apply(self, activations: Activations) -> Maps:
         """The maps of activations, each with a head axis; amounts are one array of all steps."""
         given = activations
-        if is_foreign(self.maps):
+        if self.foreign:
             from attnflow.records.arrays import copied
 
             given = copied(activations)  # blocks hold the model's own weights
@@ -133,7 +139,7 @@ def _check_maps(rule: str, maps: Any, activations: Activations) -> list[Array]:
     layers = _check_shapes(rule, maps, activations)
     for number, each in enumerate(layers):
         values = to_numpy(each)
-        if values.dtype.kind not in "fiub" or not (np.isfinite(values) & (values >= 0)).all():
+        if not (np.isfinite(values) & (values >= 0)).all():
             msg = f"{UNUSABLE.format(rule)} maps[{number}] must hold finite numbers, none negative"
             raise InputError(msg)
     return layers
@@ -158,6 +164,8 @@ def _check_amounts(rule: str, maps: Any, activations: Activations) -> Array:
 def _check_shapes(rule: str, maps: Any, activations: Activations) -> list[Array]:
     import numpy as np
 
+    from attnflow.records.arrays import check_numbers
+
     wrong = UNUSABLE.format(rule)
     try:
         layers = [each if hasattr(each, "ndim") else np.asarray(each) for each in maps]
@@ -168,6 +176,7 @@ def _check_shapes(rule: str, maps: Any, activations: Activations) -> list[Array]
         msg = f"{wrong} {len(layers)} maps for {len(activations.attention)} steps of attention"
         raise InputError(msg)
     for number, (each, attention) in enumerate(zip(layers, activations.attention, strict=True)):
+        check_numbers(each, f"{wrong} maps[{number}]")
         size = tuple(attention.shape[-2:])
         if each.ndim not in (2, 3) or tuple(each.shape[-2:]) != size:
             shape = f"[query, key] or [head, query, key] with {size[0]} × {size[1]}"

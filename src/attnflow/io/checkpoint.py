@@ -8,8 +8,8 @@
     checkpoint.done()                            # removes the folder
 
 A folder holds ``request.json`` and one ``NAME.piece`` per piece. A piece is one header line (JSON:
-format, encoding, digest of the request, SHA-256 of the content) and the content. Every file is
-written under a temporary name, flushed to the disk and renamed: at any moment, even after
+format, name, encoding, digest of the request, SHA-256 of the content) and the content. Every file
+is written under a temporary name, flushed to the disk and renamed: at any moment, even after
 ``kill -9``, it holds an old or a new value in full. Damage from elsewhere is detected by the
 SHA-256 and reported. Several processes may share a folder if no two of them write the same piece.
 """
@@ -38,7 +38,7 @@ from attnflow.io.files import (
     writing,
 )
 
-FORMAT = 1
+FORMAT = 2
 REQUEST = "request.json"
 PIECE_SUFFIX = ".piece"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
@@ -101,12 +101,14 @@ class Checkpoint:
         try:
             header = json.loads(line)
             known, encoding = header["format"], header["encoding"]
-            owner, expected = header["request"], header["sha256"]
+            own, owner, expected = header.get("name"), header["request"], header["sha256"]
         except (ValueError, TypeError, KeyError):
             raise InputError(_damaged_piece(path, "its header can't be read")) from None
         if known != FORMAT or encoding not in DECODERS:
             reason = f"its format is {known!r}, {encoding!r}; this version reads {FORMAT}"
             raise InputError(_damaged_piece(path, reason))
+        if own != name:
+            raise InputError(_damaged_piece(path, f"it holds the piece {own!r}"))
         if hashlib.sha256(content).hexdigest() != expected:
             reason = f"its {len(content)} bytes do not match their checksum"
             raise InputError(_damaged_piece(path, reason))
@@ -133,6 +135,7 @@ class Checkpoint:
         encoding, content = _encode(value)
         header = {
             "format": FORMAT,
+            "name": name,
             "encoding": encoding,
             "request": self._digest,
             "sha256": hashlib.sha256(content).hexdigest(),

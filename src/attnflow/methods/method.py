@@ -123,13 +123,18 @@ class Method:
         """Whether scores come from the edges of a graph, and not from running the model again."""
         return self.score is not None
 
+    @cached_property
+    def foreign(self) -> bool:
+        """Whether its scores come from code outside of attnflow, which may write into a graph."""
+        return is_foreign(self.score)
+
     def apply(self, graph: LayeredGraph, selection: Selection, execution: Execution) -> Scores:
         """The scores of a selection of a graph, of the shape that it asks for."""
         if self.score is None:
             self.refuse_edges()
         if graph.source is not None:
             self.check_pairs()
-        given = _copy(graph) if is_foreign(self.score) else graph
+        given = _copy(graph) if self.foreign else graph
         with name_failure(f"method={self.name!r}"):
             scores = self.score(given, selection, execution)
         batch = tuple(graph.weights.shape[1:-2])
@@ -165,9 +170,12 @@ class Method:
 
 
 def _checked(method: str, scores: Any, expected: tuple[int, ...]) -> Scores:
+    from attnflow.records.arrays import check_numbers
+
     if not isinstance(scores, Scores):
         msg = f"method={method!r} returned {type(scores).__name__}; it must return Scores"
         raise InputError(msg)
+    check_numbers(scores.values, f"method={method!r} returned scores that can't be used: they")
     if tuple(scores.values.shape) != expected:
         msg = (
             f"method={method!r} returned scores of shape {tuple(scores.values.shape)}; this "

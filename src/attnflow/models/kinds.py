@@ -68,6 +68,12 @@ def head_of(class_name: str) -> HeadKind:
     return next((kind for kind in HEADS if class_name.endswith(kind.endings)), BARE)
 
 
+def head_in(network: Any) -> HeadKind:
+    """The head of a network, also of one in a ``PeftModel``, whose name says it only sometimes."""
+    inner = network.get_base_model() if hasattr(network, "get_base_model") else network
+    return head_of(type(inner).__name__)
+
+
 SOUNDS = ("input_values", "input_features")
 UNSUPPORTED = {
     "audio_values": "audio and video",
@@ -148,10 +154,6 @@ def _reads_images(network: Any, processor: Any) -> bool:
     return images and _is_supported(network)
 
 
-def _head(network: Any) -> Any:
-    return head_of(type(network).__name__)
-
-
 # -- adapters, imported when they are needed
 
 
@@ -166,7 +168,7 @@ def _make_text(network: Any, processor: Any, name: str) -> ModelAdapter:
             "read text, images or sounds can be explained"
         )
         raise ModelError(msg)
-    head = _head(network)
+    head = head_in(network)
     if head is SPANS:
         return SpanModel(network, processor, name, head)
     # Others whose classes are named so write no text but, say, sounds.
@@ -176,13 +178,13 @@ def _make_text(network: Any, processor: Any, name: str) -> ModelAdapter:
 def _make_image(network: Any, processor: Any, name: str) -> ModelAdapter:
     from attnflow.models.image.vision import VisionModel
 
-    return VisionModel(network, processor, name, _head(network))
+    return VisionModel(network, processor, name, head_in(network))
 
 
 def _make_pair(network: Any, processor: Any, name: str) -> ModelAdapter:
     from attnflow.models.pair.seq2seq import Seq2SeqClassifier, Seq2SeqModel
 
-    head = _head(network)
+    head = head_in(network)
     kind = Seq2SeqClassifier if head is CLASSIFIER else Seq2SeqModel
     return kind(network, processor, name, head)
 
@@ -196,7 +198,7 @@ def _make_image_text(network: Any, processor: Any, name: str) -> ModelAdapter:
 def _make_audio(network: Any, processor: Any, name: str) -> ModelAdapter:
     from attnflow.models.audio.model import AudioModel
 
-    head = _head(network)
+    head = head_in(network)
     return AudioModel(network, processor, name, AUDIO if head is CLASSIFIER else head)
 
 
@@ -215,7 +217,7 @@ def _make_towers(network: Any, processor: Any, name: str) -> ModelAdapter:
 
 
 def _writes_speech(network: Any, processor: Any) -> bool:
-    return reads_sound(network) and _has_source(network) and _head(network) is SEQ2SEQ
+    return reads_sound(network) and _has_source(network) and head_in(network) is SEQ2SEQ
 
 
 MODEL_KINDS: Registry[ModelKind] = Registry("kind", "ModelKind", {})
@@ -238,7 +240,7 @@ for _kind in (
         lambda network, processor: reads_sound(network),
         _make_audio,
         # CTC writes characters, which a tokenizer names.
-        lambda network: "AutoProcessor" if _head(network) is CTC else "AutoFeatureExtractor",
+        lambda network: "AutoProcessor" if head_in(network) is CTC else "AutoFeatureExtractor",
     ),
     ModelKind("speech", _writes_speech, _make_speech, lambda network: "AutoProcessor"),
     ModelKind(

@@ -26,7 +26,7 @@ from attnflow.io.progress import import_tqdm
 from attnflow.models import locating
 from attnflow.models.adapter import ModelAdapter
 from attnflow.models.kinds import BARE, CAUSAL, SEQ2SEQ, HeadKind, adapt, head_of, kind_of
-from attnflow.models.locating import exists, locate, why_not_here, why_not_loaded
+from attnflow.models.locating import ADAPTER, exists, locate, why_not_here, why_not_loaded
 from attnflow.shipped import DEFAULT, OWNER, find_shipped, full_name
 
 PACKED = "model.int8.safetensors"
@@ -205,7 +205,12 @@ class ModelCheckpoint:
                 return network, self._processor(network)
         except (
             *(OSError, ValueError, ImportError, KeyError, EOFError),
-            *(RuntimeError, UnpicklingError, SafetensorError),  # of files that are damaged
+            *(
+                RuntimeError,
+                TypeError,
+                UnpicklingError,
+                SafetensorError,
+            ),  # of files that are damaged
         ) as error:
             raise ModelError(why_not_loaded(self.source, self.where, error)) from error
 
@@ -243,6 +248,14 @@ class ModelCheckpoint:
         """The network, and the names of its weights that the checkpoint does not have."""
         options = {**self.find, **self.build}
         network, report = loader.from_pretrained(self.where, output_loading_info=True, **options)
+        left_out = sorted(report["unexpected_keys"])
+        if left_out and exists(Path(self.where) / ADAPTER):
+            names = ", ".join(left_out[:3]) + " …" * (len(left_out) > 3)
+            msg = (
+                f"it holds an adapter, and {len(left_out)} weights fit nowhere in the model: "
+                f"{names}; load both with peft, which says more, and give (model, tokenizer)"
+            )
+            raise ValueError(msg)
         return network, report["missing_keys"]
 
     def _packed(self) -> Any:

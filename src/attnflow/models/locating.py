@@ -16,6 +16,7 @@ from typing import Any
 from attnflow.errors import ModelError
 from attnflow.shipped import NAMES, OWNER, find_shipped
 
+ADAPTER = "adapter_config.json"
 NEAR = 0.7
 """So alike, of 1, a name is probably a shipped model's, misspelt."""
 OTHERWISE = f"give a folder, or a model shipped with attnflow: {', '.join(NAMES)}"
@@ -37,7 +38,7 @@ def locate(source: str) -> tuple[str, dict[str, str]]:
         return str(path.parent), {"gguf_file": path.name}
     whole = (path / "config.json").exists()
     # Without peft, transformers would load such a folder's model and ignore the adapter.
-    if exists(path / "adapter_config.json") and not (whole and find_spec("peft")):
+    if exists(path / ADAPTER) and not (whole and find_spec("peft")):
         msg = (
             f"{source!r} holds an adapter, to be loaded with the model that it belongs to: install "
             f"peft, load both with AutoModelFor….from_pretrained({source!r}) of transformers, and "

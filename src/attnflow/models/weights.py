@@ -14,6 +14,7 @@ import torch
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in the text of an object that has no other
 # Where a model was, and with which versions it was saved, doesn't change what it computes.
 IRRELEVANT = ("transformers_version", "_name_or_path", "base_model_name_or_path", "peft_version")
+ADAPTER = ("active_adapters", "disable_adapters", "merged_adapters", "scaling")  # of a layer
 CALLED = ("truncation_side", "model_max_length", "special_tokens_map")  # of a tokenizer
 
 
@@ -39,6 +40,7 @@ def settings_digest(adapter: Any) -> str:
             {
                 "config": _settings(getattr(part.network, "config", None)),
                 "adapters": _settings(adapters if isinstance(adapters, Mapping) else None),
+                "used": _used(part.network),
                 "tokenizer": {name: _settings(getattr(tokenizer, name, None)) for name in CALLED},
             }
         )
@@ -47,6 +49,15 @@ def settings_digest(adapter: Any) -> str:
 
 def _parts(adapter: Any) -> Sequence[Any]:
     return (adapter.text, adapter.vision) if hasattr(adapter, "tower") else (adapter,)
+
+
+def _used(network: Any) -> list[Any]:
+    """Which adapters the layers that have some use, and how much; no configuration says it."""
+    return [
+        (name, *(_settings(getattr(layer, each, None)) for each in ADAPTER))
+        for name, layer in network.named_modules()
+        if isinstance(getattr(layer, "disable_adapters", None), bool)
+    ]
 
 
 def _settings(value: Any) -> Any:

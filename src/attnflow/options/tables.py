@@ -600,10 +600,10 @@ class AnswerOptions(WritingOptions, RoleOptions, ExplainOptions):
     )
     deletions: bool | None = option(
         None,
-        "Check the scores: delete each named part and measure by how much the answer's "
+        "Delete each named part, a forward pass each, and measure by how much the answer's "
         "log-probability falls.",
-        more="This takes a forward pass for each part; by default it is done for two to twelve "
-        "parts.",
+        "--deletions/--no-deletions",
+        shows="for two to twelve parts",
     )
 
 

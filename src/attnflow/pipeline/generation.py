@@ -16,8 +16,9 @@ from attnflow.methods.erasing import DELETE, erase
 from attnflow.methods.method import inexact
 from attnflow.methods.question import no_progress
 from attnflow.models.answers.interface import Answers, answer_positions
+from attnflow.models.answers.logged import without_open
 from attnflow.models.answers.pieces import NO_SENTENCES, SENTENCES, WHOLE, check_each, cut_answer
-from attnflow.models.answers.prompts import Prompt, without_open
+from attnflow.models.answers.prompts import Prompt
 from attnflow.models.text.answers import shared_start
 from attnflow.models.text.edits import answer_notices
 from attnflow.models.text.writing import Writing
@@ -171,6 +172,7 @@ def make_generation(
     if len(pieces) < len(found.pieces):
         done = f"{len(pieces)} of {len(found.pieces)} {asked.each} of the answer"
         warnings.insert(0, f"interrupted: {done} are explained")
+        statistics["all_pieces"] = len(found.pieces)
     if warnings:
         statistics["warnings"] = warnings
     about = {**model.description, "causal": found.causal}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnflow.errors import InputError, ModelError
+from attnflow.errors import InputError, Interrupted, ModelError
 from attnflow.io.thoughts import split_thoughts
 from attnflow.methods.erasing import DELETE, erase
 from attnflow.methods.question import no_progress, rows_that_fit
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
 
 FAINT = 0.1  # where no word alone changes more, all of them are read together
-# The share of the time after which scores are there; of the rest, after which all was hidden once,
-# and after which it is known what is read. Measured on SmolLM2, with eight steps.
-SCORED, HIDDEN, READ = 0.25, 0.25, 0.8
+# The share of the time after which scores are there; of the rest, after which each step was taken
+# away from the conclusion. Measured on SmolLM2, with eight steps.
+SCORED, TAKEN = 0.25, 0.5
 Positions = tuple[int, ...]
 Hidden = tuple[Positions, Positions]  # who cannot read, and what
 
@@ -72,7 +72,11 @@ def trace_steps(
     asked: StepsConfig,
     advance: Advance = no_progress,
 ) -> Reasoning:
-    """The graph of the steps of one answer."""
+    """The graph of the steps of one answer.
+
+    `Interrupted` has what was finished, where work is interrupted after the first step was taken
+    away from the conclusion.
+    """
     refuse_all(config, EXPLAIN_ANSWER, "answers")
     if answers.model.has_source:
         msg = (
@@ -101,11 +105,11 @@ def trace_steps(
         raise KeyboardInterrupt
     options = {name: value for name, value in scored.options.items() if name != "each"}
     runs = _Runs(answers, whole, _edges_of(answers, whole), config.batch_size)
-    measured = _measure(runs, steps, _part(advance, SCORED, 1))
+    measured, missing = _measure(runs, steps, _part(advance, SCORED, 1))
     (scores,) = _gaps(len(steps), 1)
     for target, row in zip(targets, scored.part_scores, strict=True):
         scores[target, : target + 1] = row[: target + 1]
-    return Reasoning(
+    found = Reasoning(
         tokens=whole.names,
         steps=steps,
         scores=scores,
@@ -118,19 +122,25 @@ def trace_steps(
         text=scored.text,
         answer_text=scored.answer_text,
         spans=whole.spans or (),
-        statistics=_with_warning(scored.statistics, whole.cut_at),
+        statistics=_with_warnings(scored.statistics, missing, whole.cut_at),
     )
+    if missing:
+        raise Interrupted([found])
+    return found
 
 
-def _with_warning(statistics: Mapping[str, Any], cut_at: int | None) -> dict[str, Any]:
-    """What was found on the way; of an answer that was cut, that its end may be no conclusion."""
-    if cut_at is None:
-        return dict(statistics)
-    told = (
-        f"the answer was stopped at {cut_at} tokens, and what is taken for its conclusion may be "
-        "none; generate= gives it more"
-    )
-    return {**statistics, "warnings": [*statistics.get("warnings", ()), told]}
+def _with_warnings(
+    statistics: Mapping[str, Any], missing: str, cut_at: int | None
+) -> dict[str, Any]:
+    """What was found on the way, what is missing, and of a cut answer that its end may be none."""
+    told = [missing] if missing else []
+    if cut_at is not None:
+        told.append(
+            f"the answer was stopped at {cut_at} tokens, and what is taken for its conclusion may "
+            "be none; generate= gives it more"
+        )
+    told = [*told, *statistics.get("warnings", ())]
+    return {**statistics, "warnings": told} if told else dict(statistics)
 
 
 def whole_start(whole: Tokens) -> int:
@@ -298,8 +308,11 @@ def _without_first(positions: Positions) -> Positions:
     return positions[1:] if positions[0] == 0 and len(positions) > 1 else positions
 
 
-def _measure(runs: _Runs, steps: tuple[Step, ...], advance: Advance) -> dict[str, Any]:
-    """All that is measured of the steps, by the names of the record's fields."""
+def _measure(runs: _Runs, steps: tuple[Step, ...], advance: Advance) -> tuple[dict[str, Any], str]:
+    """All that is measured of the steps, by the names of the record's fields, and what is missing.
+
+    The steps nearest to the conclusion come first, and of each one all that decides its role.
+    """
     count, size, targets = len(steps), len(runs.whole), _targets(steps)
     end = targets[-1]
     sources = [at for at, step in enumerate(steps) if step.kind in ("part", "thought")]
@@ -313,46 +326,68 @@ def _measure(runs: _Runs, steps: tuple[Step, ...], advance: Advance) -> dict[str
                 values[at] = runs.drop(plain, row, steps[at].positions)
         return values
 
-    before, hidden, deleted = np.full(count, np.nan), *_gaps(count, 2)
+    before, direct, hidden, deleted = np.full(count, np.nan), *_gaps(count, 3)
     for at in targets:
         before[at] = plain[runs.rows(steps[at].positions)].sum()
-    everywhere = runs.hiding(
-        [[from_all(steps[at], size)] for at in sources], _part(advance, 0, HIDDEN)
-    )
-    for source, row in zip(sources, everywhere, strict=True):
-        hidden[:, source] = drops(row, source)
-    direct, carriers = _read_back(runs, steps, plain, _part(advance, HIDDEN, READ))
-    possible = [at for at in sources if _leaves_something(steps, [at])]
-    without = runs.deleting([steps[at].positions for at in possible], _part(advance, READ, 1))
-    for source, row in zip(possible, without, strict=True):
-        deleted[:, source] = drops(row, source)
-    passing = {source for _, source in np.argwhere(direct >= NEEDED)}
-    spared = [
-        at
-        for at in sources
-        if at not in passing and is_spared(direct[end, at], hidden[end, at], deleted[end, at])
-    ]
-    return {
+    asked = {end: steps[end].positions}
+    taken, together, missing = set[int](), dict[str, Any](), ""
+    try:
+        for source in reversed(sources):
+            own = steps[source].positions
+            ways = [[from_all(steps[source], size)], [from_one(steps[end], own)]]
+            everywhere, there = runs.hiding(ways, no_progress)
+            gone = runs.deleting([own] if _leaves_something(steps, [source]) else [], no_progress)
+            hidden[:, source] = drops(everywhere, source)
+            direct[end, source] = runs.drop(plain, there, steps[end].positions)
+            for row in gone:
+                deleted[:, source] = drops(row, source)
+            taken.add(source)
+            advance(TAKEN * len(taken) / len(sources))
+        _read_back(runs, steps, plain, direct, asked, _part(advance, TAKEN, 1))
+        passing = {source for _, source in np.argwhere(direct >= NEEDED)}
+        spared = [
+            at
+            for at in sources
+            if at not in passing and is_spared(direct[end, at], hidden[end, at], deleted[end, at])
+        ]
+        together = _together(runs, steps, spared, lambda row: float(drops(row, -1)[end]))
+    except KeyboardInterrupt:
+        if not taken:
+            raise
+        missing = f"interrupted: {len(taken)} of {len(sources)} steps were taken away"
+        if len(taken) == len(sources):
+            missing = (
+                "interrupted: not all steps are traced back, so arrows may be missing, and what is "
+                "called not needed may matter through later steps"
+            )
+    found = {
         "hidden": hidden,
         "direct": direct,
         "deleted": deleted,
-        "carriers": carriers,
+        "carriers": tuple(sorted(at for step in asked if step != end for at in asked[step])),
         "log_probabilities": before,
-        **_together(runs, steps, spared, lambda row: float(drops(row, -1)[end])),
+        "unmeasured": tuple(at for at in sources if at not in taken),
+        **together,
     }
+    return found, missing
 
 
 def _read_back(
-    runs: _Runs, steps: Sequence[Step], plain: FloatArray, advance: Advance
-) -> tuple[FloatArray, Positions]:
-    """Which step reads which, ``[step, step]``, from the conclusion back, and by which words.
+    runs: _Runs,
+    steps: Sequence[Step],
+    plain: FloatArray,
+    direct: FloatArray,
+    asked: dict[int, Positions],
+    advance: Advance,
+) -> None:
+    """Find out which step reads which, ``direct``, from the conclusion back, and by which words.
 
-    Of a thought that is read, those words are asked about which are read: whether it goes on in the
+    ``direct`` and ``asked``, the words that are asked about, have the conclusion already. Of a
+    thought that is read, those words are asked about which are read: whether it goes on in the
     same form, with a number or a bullet, is of no interest.
     """
-    (direct,), targets = _gaps(len(steps), 1), _targets(steps)
-    asked = {targets[-1]: steps[targets[-1]].positions}
-    for done, target in enumerate(reversed(targets)):
+    earlier = _targets(steps)[:-1]
+    for done, target in enumerate(reversed(earlier)):
         readers = [at for at in asked if direct[at, target] >= NEEDED]
         if readers:
             words = _words(runs.whole, steps[target])
@@ -363,15 +398,13 @@ def _read_back(
             ]
             least = max(max(falls) / 2, FAINT)
             read = [word for word, fall in zip(words, falls, strict=True) if fall >= least]
-            asked[target] = tuple(at for word in read or words for at in word)
-        if target in asked:
+            own = tuple(at for word in read or words for at in word)
             sources = [at for at in range(target) if steps[at].kind in ("part", "thought")]
             sets = [[from_one(steps[target], steps[at].positions)] for at in sources]
-            for source, row in zip(sources, runs.hiding(sets, no_progress), strict=True):
-                direct[target, source] = runs.drop(plain, row, asked[target])
-        advance((done + 1) / len(targets))
-    del asked[targets[-1]]
-    return direct, tuple(sorted(at for positions in asked.values() for at in positions))
+            rows = runs.hiding(sets, no_progress)
+            direct[target, sources] = [runs.drop(plain, row, own) for row in rows]
+            asked[target] = own
+        advance((done + 1) / len(earlier))
 
 
 def _words(whole: Tokens, step: Step) -> list[Positions]:

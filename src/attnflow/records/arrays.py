@@ -54,6 +54,23 @@ def double(array: Array) -> Array:
     return np.asarray(array, dtype=np.float64)
 
 
+def check_numbers(array: Any, what: str) -> None:
+    """Refuse arrays that would lose something as float64: imaginary parts, masks, their shape."""
+    if not _holds_numbers(array):
+        kind = getattr(array, "dtype", "no numbers")
+        msg = f"{what} must be a dense array of real numbers, not {type(array).__name__} of {kind}"
+        raise InputError(msg)
+
+
+def _holds_numbers(array: Any) -> bool:
+    if is_tensor(array):
+        strided = array.layout is sys.modules["torch"].strided
+        return strided and not array.is_meta and not array.is_complex()
+    if isinstance(array, np.ndarray):
+        return array.dtype.kind in "fiub" and not isinstance(array, np.ma.MaskedArray)
+    return hasattr(array, "shape")
+
+
 def to_numpy(array: Array) -> Any:
     """The array as float64 NumPy on the CPU."""
     return array.detach().cpu().double().numpy() if is_tensor(array) else double(array)

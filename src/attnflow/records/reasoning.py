@@ -123,6 +123,7 @@ class Reasoning(SavedRecord):
         deleted: The same where the other step is deleted.
         log_probabilities: ``[step]``: of the thoughts and the conclusion, as the model gave them.
         carriers: The positions of these words.
+        unmeasured: The parts and thoughts that were not taken away, since work was interrupted.
         spared: The steps without which, one at a time, the conclusion did not change; they were
             taken away all together, too.
         spared_hidden: By how much the conclusion's log-probability falls where all of them are
@@ -157,6 +158,7 @@ class Reasoning(SavedRecord):
     layer: int
     depth: int
     carriers: tuple[int, ...] = ()
+    unmeasured: tuple[int, ...] = ()
     spared: tuple[int, ...] = ()
     spared_hidden: float | None = None
     spared_deleted: float | None = None
@@ -183,7 +185,8 @@ class Reasoning(SavedRecord):
             object.__setattr__(self, name, _with_gaps(name, getattr(self, name), (count, count)))
         known = _with_gaps("log_probabilities", self.log_probabilities, (count,))
         object.__setattr__(self, "log_probabilities", known)
-        for name, last in (("spared", count - 1), ("carriers", size - 1)):
+        steps = dict.fromkeys(("spared", "unmeasured"), count - 1)
+        for name, last in (*steps.items(), ("carriers", size - 1)):
             listed = checks.check_numbers(name, getattr(self, name), 0, last)
             object.__setattr__(self, name, listed)
         for name in ("spared_hidden", "spared_deleted"):
@@ -244,6 +247,9 @@ class Reasoning(SavedRecord):
         if number not in self.sources:
             msg = f"step={shown(step)}: the conclusion is explained by parts and thoughts alone"
             raise InputError(msg)
+        if number in self.unmeasured:
+            msg = f"step={shown(step)} was not measured, since work was interrupted; run it again"
+            raise InputError(msg)
         end = self.conclusion
         score, direct, hidden, deleted = (
             float(each[end, number])
@@ -263,8 +269,11 @@ class Reasoning(SavedRecord):
         )
 
     def table(self) -> list[StepRow]:
-        """What each part and each thought is to the conclusion, in the order of the text."""
-        return [self.row(number) for number in self.sources]
+        """What each part and each thought is to the conclusion, in the order of the text.
+
+        Those that were not measured are left out.
+        """
+        return [self.row(number) for number in self.sources if number not in self.unmeasured]
 
     def _role(
         self, number: int, direct: float, hidden: float, deleted: float
@@ -298,8 +307,8 @@ class Reasoning(SavedRecord):
     def needed(self) -> tuple[int, ...]:
         """The steps that the conclusion depends on, itself or through later ones."""
         return tuple(
-            at
-            for at, row in zip(self.sources, self.table(), strict=True)
+            self.find(row.name)
+            for row in self.table()
             if row.through or row.role in ("needed", "passed on")
         )
 
@@ -330,7 +339,7 @@ class Reasoning(SavedRecord):
         values["steps"] = tuple(
             Step(**check_fields("step", Step, each)) for each in read_list("steps", values["steps"])
         )
-        for name in ("tokens", "carriers", "spared", "spans"):
+        for name in ("tokens", "carriers", "unmeasured", "spared", "spans"):
             values[name] = read_list(name, values.get(name, ()))
         values["spans"] = tuple(read_list("spans", each) for each in values["spans"])
         return cls(**values)

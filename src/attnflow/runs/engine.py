@@ -25,6 +25,7 @@ from attnflow.runs.shards import (
     PATTERN,
     Shard,
     belongs_elsewhere,
+    check_place,
     describe,
     read_info,
     read_shard,
@@ -137,6 +138,7 @@ class Plan:
                     "changed; give the same input, or choose another folder"
                 )
                 raise InputError(msg)
+            check_place(path, content, job.first)
             self.made[index] = describe(path, content)
             yield len(rows)
 

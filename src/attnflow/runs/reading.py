@@ -20,8 +20,10 @@ from attnflow.runs.shards import (
     SCHEMA,
     Shard,
     belongs_elsewhere,
+    check_place,
     damaged,
     describe,
+    place_of,
     read_info,
     read_records,
     read_shard,
@@ -209,13 +211,13 @@ def read_run(folder: str | Path, *, unfinished: bool = False) -> Run:
             "again to finish it, or read them with unfinished=True"
         )
         raise InputError(msg)
-    request = digest(manifest["request"])
-    return Run(path, manifest, tuple(_read_unlisted(each, request) for each in found))
+    return Run(path, manifest, tuple(_read_unlisted(each, manifest["request"]) for each in found))
 
 
-def _read_unlisted(path: Path, request: str) -> Shard:
-    """A shard that no manifest lists yet, which must be sound and belong to the run's request."""
+def _read_unlisted(path: Path, request: Mapping[str, Any]) -> Shard:
+    """A shard that no manifest lists yet, which must be sound and of this place of the run."""
     content = read_shard(path)
-    if read_info(path, content).request != request:
+    if read_info(path, content).request != digest(request):
         raise InputError(belongs_elsewhere(path))
+    check_place(path, content, place_of(path) * request["shard_size"])
     return describe(path, content)

@@ -205,6 +205,22 @@ def read_info(path: Path, content: bytes) -> ShardInfo:
         raise InputError(damaged(path, error)) from None
 
 
+def place_of(path: Path) -> int:
+    """The number of a shard, which its file's name has."""
+    number = path.stem.removeprefix("part-")
+    if not number.isdecimal():
+        msg = f"{path} is not the name of a shard; remove it from the folder"
+        raise InputError(msg)
+    return int(number)
+
+
+def check_place(path: Path, content: bytes, first: int) -> None:
+    """Refuse a shard that was made of the same rows at another place of the input."""
+    found = next(read_records(path, content, ["row"]))["row"]
+    if found != first:
+        raise InputError(damaged(path, f"its first row is {found} instead of {first}"))
+
+
 def describe(path: Path, content: bytes) -> Shard:
     """A shard as a manifest lists it."""
     info = read_info(path, content)

@@ -312,7 +312,8 @@ class BoundedNetwork:
         inner = range(2, self._depth)  # what leads to the input leads to no other edge
         # Odd, so that a sample of some layers has all of their columns.
         step = self._size**2 * len(inner) // SAMPLE | 1
-        sample = [block.flatten()[::step] for layer in inner for _, block in self._inner(layer)]
+        blocks = (block for layer in inner for _, block in self._inner(layer))
+        sample = [block.flatten()[::step].contiguous() for block in blocks]  # without the blocks
         drawn = torch.cat(sample) if sample else self._supply.new_zeros(0)
         most, there = count // step, int((drawn > 0).sum())
         threshold = 0.0

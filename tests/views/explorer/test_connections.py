@@ -1,5 +1,6 @@
 """Who may connect to a server, for how long, and what becomes of connections when it stops."""
 
+import asyncio
 import json
 import os
 import signal
@@ -146,6 +147,37 @@ def test_a_dripping_sender_is_closed(classifier):
         port = int(url.rsplit(":", 1)[1])
         with socket.create_connection(("127.0.0.1", port)) as slow, pytest.raises(ConnectionError):
             drip(slow)
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(classifier):
+    """It would fill the log of the server with tracebacks."""
+    sent, received = (
+        [],
+        [
+            {"type": "http.request", "body": b'{"text": "the', "more_body": True},
+            {"type": "http.disconnect"},
+        ],
+    )
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/explain",
+        "query_string": b"",
+        "headers": [*headers, (b"content-length", b"40")],
+        "client": ("127.0.0.1", 40_000),
+        "server": ("127.0.0.1", 8000),
+    }
+
+    async def receive():
+        return received.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(make_app({"classifier": classifier})(scope, receive, send))
+    assert sent[0]["status"] == 400
+    assert not received
 
 
 def test_a_slow_body_is_answered_and_closed(classifier):

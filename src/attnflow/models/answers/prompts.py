@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnflow.errors import InputError, ModelError, shown
-from attnflow.io.inputs import check_choice, check_unicode, one_each
+from attnflow.io.inputs import check_unicode
 from attnflow.io.units import Unit, split_units
 from attnflow.models.text.answers import shared_start
-from attnflow.models.text.encoded import as_numbers, read_encoded
+from attnflow.models.text.encoded import read_encoded
 from attnflow.models.text.tokens import is_encoded
 from attnflow.records.parts import (
     GIVEN,
@@ -41,9 +41,6 @@ MARKS = re.compile(MARK.format("([0-9]+)"))
 INSTRUCTING = frozenset({"system", "developer", "instructions", "instruction", "rules"})
 ASKING = frozenset({"question", "query", "user", "prompt", "task", "request"})
 TOLD = frozenset({"assistant", "model", "tool", "function", "ipython"})  # the other messages
-# Where vLLM, OpenRouter and Ollama put the thoughts of a message, and how models write them.
-THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-OPEN, CLOSE = "<think>", "</think>"
 
 
 class Piece(NamedTuple):
@@ -70,12 +67,9 @@ def write_chat(
             "text (with --part NAME=FILE, or as a dict, in named parts)"
         )
         raise ModelError(msg)
-    messages = [_as_text(number, each) for number, each in enumerate(messages, 1)]
+    messages = [as_text(number, each) for number, each in enumerate(messages, 1)]
     titles, speakers = _titles(messages), [str(message["role"]) for message in messages]
-    calling = []
-    for at in range(len(messages)):
-        messages[at], native = _with_calls(messages, at, tokenizer, model)
-        calling += [at] if native else []
+    messages, calling = _with_all_calls(messages, tokenizer, model)
     text = _render(messages, tokenizer, model)
     filled = [number for number, message in enumerate(messages) if message["content"].strip()]
     marked = [
@@ -102,7 +96,7 @@ def write_chat(
     return text, tuple(piece for at in sorted(found) for piece in found[at])
 
 
-def _as_text(number: int, message: Message) -> dict[str, Any]:
+def as_text(number: int, message: Message) -> dict[str, Any]:
     """A message with its content as one text, as servers read the pieces that an API takes."""
     content = message.get("content")
     if content is None and message.get("tool_calls"):
@@ -120,6 +114,37 @@ def _as_text(number: int, message: Message) -> dict[str, Any]:
         msg = f"message {number} has content {shown(content)}; give a text"
         raise InputError(msg)
     return {**message, "content": check_unicode(f"message {number}", content)}
+
+
+def written_with_calls(messages: Sequence[Message], tokenizer: Any, model: str) -> str | None:
+    """What a template writes of the last message: its content, then its calls of tools.
+
+    ``None`` where it does not write them so, behind what a model goes on with.
+    """
+    read = [as_text(number, each) for number, each in enumerate(messages, 1)]
+    content = read[-1]["content"].strip()
+    filled, calling = _with_all_calls(read, tokenizer, model)
+    if len(read) - 1 not in calling:
+        return None
+    plain = {name: value for name, value in filled[-1].items() if name != "tool_calls"}
+    earlier = filled[:-1]
+    before, whole, without = (
+        _render(each, tokenizer, model) for each in (earlier, filled, [*earlier, plain])
+    )
+    written = whole[len(before) : _inserted(whole, without)[1][1]].strip()
+    follows = whole.startswith(before) and written.startswith(content)
+    return written if follows and written[len(content) :].strip() else None
+
+
+def _with_all_calls(
+    messages: Sequence[Message], tokenizer: Any, model: str
+) -> tuple[list[Message], list[int]]:
+    """Messages with their calls of tools, and the numbers of those whose template writes them."""
+    filled, calling = list(messages), []
+    for at in range(len(filled)):
+        filled[at], native = _with_calls(filled, at, tokenizer, model)
+        calling += [at] if native else []
+    return filled, calling
 
 
 def _with_calls(
@@ -316,71 +341,6 @@ def is_chat(given: Any) -> bool:
     )
 
 
-Answer = str | tuple[int, ...] | None  # a text or token ids; None is what the model writes
-
-
-def answers_given(given: Any, count: int) -> list[Answer]:
-    """The answer to each prompt; token ids are one answer, as a text is."""
-    if _is_ids(given):
-        return [_answer("answer", given)] * count
-    return list(one_each("answer", given, count, _answer))
-
-
-def _answer(name: str, given: Any) -> Any:
-    return tuple(as_numbers(name, given)) if _is_ids(given) else check_choice(name, given)
-
-
-def _is_ids(given: Any) -> bool:
-    return is_encoded(given) and not isinstance(given, Mapping)
-
-
-def written_elsewhere(prompts: Sequence[Any]) -> tuple[list[Any], list[Answer]]:
-    """Prompts and their answers: a chat that ends with one has its answer already."""
-    pairs = [_split_answer(each) for each in prompts]
-    return [prompt for prompt, _ in pairs], [text for _, text in pairs]
-
-
-def _split_answer(given: Any) -> tuple[Any, Answer]:
-    """A chat without the assistant's last message, and that, which is its answer."""
-    if not is_chat(given) or len(given) < 2 or given[-1]["role"] not in ("assistant", "model"):
-        return given, None
-    thoughts = _thoughts(len(given), given[-1])
-    last = {**given[-1], "content": given[-1].get("content") or ""} if thoughts else given[-1]
-    content = _as_text(len(given), last)["content"]
-    if not content.strip() and (not thoughts or last.get("tool_calls")):
-        return given, None
-    if last.get("tool_calls"):
-        msg = (
-            f"message {len(given)} has tool_calls beside its content, and only a text can be "
-            "explained: leave the calls out, or give the answer with answer="
-        )
-        raise InputError(msg)
-    if thoughts:
-        said = f"\n{CLOSE}\n\n{content.lstrip()}" if content.strip() else ""
-        content = f"{OPEN}\n{thoughts}{said}"
-    return list(given[:-1]), content
-
-
-def _thoughts(number: int, message: Message) -> str:
-    """The thoughts of a message, which servers take out of its content."""
-    for name in THOUGHTS:
-        if given := message.get(name):
-            if not isinstance(given, str):
-                msg = f"message {number} has {name} {shown(given)}; give a text"
-                raise InputError(msg)
-            if given.strip():
-                return given.strip()
-    return ""
-
-
-def without_open(text: str, prompt: str) -> str:
-    """An answer without the mark that opens its thoughts, where its prompt ends in this mark."""
-    if not (prompt.rstrip().endswith(OPEN) and text.startswith(OPEN)):
-        return text
-    text = text.removeprefix(OPEN)
-    return text.lstrip("\n") if prompt.endswith("\n") else text
-
-
 def make_prompt(
     given: Any,
     tokenizer: Any,
@@ -535,7 +495,7 @@ def owner_of(span: Span, pieces: Sequence[Piece], text: str) -> int | None:
     inside = [at for at in range(start, end) if not text[at].isspace()] or range(start, end)
     for number in reversed(range(len(pieces))):
         first, last = pieces[number].span
-        if first <= start < end <= last:
+        if best is None and first <= start < end <= last:
             return number
         if last <= start or end <= first:
             continue

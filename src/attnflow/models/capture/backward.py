@@ -86,6 +86,8 @@ class EdgeReading:
         self.added: list[Tensor] = []
         self.streams: dict[int, Tensor] = {}
         self._followed = 0
+        self._held: dict[int, Tensor] = {}  # states that are followed, until they are noted
+        self._keep = False  # whether there will be another backward pass
         self._shapes: list[tuple[tuple[int, ...], torch.dtype, torch.device]] = []
         self._maps: list[Tensor | None] = []
 
@@ -112,10 +114,11 @@ class EdgeReading:
         self._followed += 1
         if states is None or not states.requires_grad:
             return
-        held = states.detach()
-        version = held._version
+        self._held[number] = states.detach()
+        version = states._version
 
         def note(gradient: Tensor) -> None:
+            held = self._held[number] if self._keep else self._held.pop(number)
             if held._version == version:  # else the model has changed them in place since
                 dtype = torch.promote_types(held.dtype, torch.float32)
                 found = (held.to(dtype) * gradient.to(dtype)).sum(-1)
@@ -141,6 +144,7 @@ class EdgeReading:
         another scalar.
         """
         self.streams.clear()
+        self._keep = keep
         shapes = self._shapes[:count]
         self._maps = [None] * count
         if len(set(shapes)) == 1 and not self._are_large(shapes):
@@ -352,6 +356,7 @@ class WordTable:
     """
 
     def __init__(self, module: Any, ids: Tensor, number: int) -> None:
+        check_table(module, ids)
         self.module = module
         self.ids = ids
         self.number = number
@@ -365,6 +370,19 @@ class WordTable:
         if ids.shape == own.shape and torch.equal(ids, own):
             return False
         return True if ids.shape == own.T.shape and torch.equal(ids, own.T) else None
+
+
+def check_table(module: Any, ids: Tensor) -> None:
+    """Refuse a table of word embeddings to which a module in it, such as an adapter, adds more."""
+    if not any(True for _ in module.children()):
+        return
+    with torch.no_grad():
+        if not torch.equal(module(ids), F.embedding(ids, module.weight)):
+            msg = (
+                f"the word embeddings are changed by an adapter ({type(module).__name__}), so that "
+                "they can't be read as one table: merge it first (model.merge_and_unload() in peft)"
+            )
+            raise ModelError(msg)
 
 
 class BackwardCapture(Capture):

@@ -24,7 +24,7 @@ from attnflow.models.capture.run import called, drop_pooling, in_eval_mode
 from attnflow.models.capture.spec import CaptureSpec
 from attnflow.models.capture.windows import Layer, sees_ahead
 from attnflow.models.checks.padding import once, shorten
-from attnflow.models.kinds import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER, head_of
+from attnflow.models.kinds import BARE, CAUSAL, CLASSIFIER, MASKED, TAGGER, head_in
 from attnflow.models.outputs import no_probability
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def deciding_positions(network: Any, inputs: dict[str, Any]) -> Positions:
 
 def check_causal(network: Any, inputs: dict[str, Any]) -> None:
     """Run one input, to refuse what `refuse_looking_ahead` does where no maps were captured."""
-    if head_of(type(network).__name__) is not CAUSAL:
+    if head_in(network) is not CAUSAL:
         return
     size = inputs["input_ids"].shape[1]
     with torch.no_grad(), Capture(CaptureSpec()) as capture:
@@ -92,7 +92,7 @@ def refuse_looking_ahead(network: Any, maps: Sequence[Layer]) -> None:
     Models of several parts that attend to a whole prompt are trained so, and have other names.
     """
     name = type(network).__name__
-    if head_of(name) is CAUSAL and any(map(sees_ahead, maps)):
+    if head_in(network) is CAUSAL and any(map(sees_ahead, maps)):
         msg = (
             f"{name} has the head of a causal language model and attends to later tokens, too: "
             "what its head predicts at a position is not the next token. Set is_decoder=True "

@@ -26,7 +26,7 @@ from attnflow.models.checks.mixing import last_states
 from attnflow.models.checks.padding import once
 from attnflow.models.grids import change_patch
 from attnflow.models.image.vision import seen_box
-from attnflow.models.kinds import CAUSAL, SEQ2SEQ, HeadKind, head_of
+from attnflow.models.kinds import CAUSAL, SEQ2SEQ, HeadKind, head_in
 from attnflow.models.sizes import limit
 from attnflow.models.text.model import TextModel
 from attnflow.models.text.tokens import is_encoded, name_token
@@ -53,7 +53,7 @@ def make_image_text(net: Any, processor: Any, name: str) -> TextModel:
     if hasattr(processor, "image_processor"):
         return ImageTextModel(net, processor, name)
     check_text_alone(net)
-    head = head_of(type(net).__name__)
+    head = head_in(net)
     return TextModel(net, processor, name, CAUSAL if head is SEQ2SEQ else head)
 
 

@@ -24,7 +24,7 @@ from attnflow.models.adapter import (
     refuse_answer,
 )
 from attnflow.models.capture import run as network
-from attnflow.models.capture.backward import BackwardCapture
+from attnflow.models.capture.backward import BackwardCapture, check_table
 from attnflow.models.capture.blocks import make_readout
 from attnflow.models.capture.mode import Capture
 from attnflow.models.capture.spec import CaptureSpec
@@ -96,6 +96,7 @@ class EmbeddingEdit(TorchFunctionMode):
 
     def __init__(self, module: Any, ids: Tensor, edit: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
+        check_table(module, ids)
         self.module = module
         self.ids = ids
         self.edit = edit

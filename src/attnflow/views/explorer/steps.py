@@ -19,7 +19,7 @@ from attnflow.views.lanes import Lane, lanes_of
 from attnflow.views.wording.labels import printable
 from attnflow.views.wording.names import describe_edges, name_of
 from attnflow.views.wording.numbers import as_sentence, join_names, listed, share
-from attnflow.views.wording.steps import TITLES, change, step_name, summarize, times
+from attnflow.views.wording.steps import TITLES, UNMEASURED, change, step_name, summarize, times
 
 LANE = 16  # pixels
 HEIGHT = 78  # of a step, about
@@ -119,13 +119,15 @@ def _rows(found: Reasoning) -> Iterator[str]:
     known = {found.find(row.name): row for row in found.table()}
     for place, number in enumerate(_shown(found)):
         row = known.get(number)
-        role = "conclusion" if row is None else row.role
+        role = row.role if row else "unclear" if number in found.unmeasured else "conclusion"
         kind = CLASSES.get(role, role)
         name = found.steps[number].name
         yield f'<article class="step {kind}" id="row-{place}">'
         title = f"<b dir='auto'>{_text(name)}</b>"
-        said = "" if row is None else f'<span class="role">{TITLES[row.role]}</span>'
-        yield f'<header>{title}{said}<span class="number">{_numbers(found, row)}</span></header>'
+        told = TITLES[row.role] if row else UNMEASURED if number in found.unmeasured else ""
+        said = f'<span class="role">{told}</span>' if told else ""
+        numbers = "" if number in found.unmeasured else _numbers(found, row)
+        yield f'<header>{title}{said}<span class="number">{numbers}</span></header>'
         yield f'<p dir="auto">{_words(found, number)}</p>'
         reads = [
             f"{step_name(found.steps[edge.source].name)} ({times(edge.drop)} without it)"

@@ -15,7 +15,7 @@ from attnflow.views.terminal.lines import model_name, paragraph, title, warning_
 from attnflow.views.wording.labels import isolate, label, printable
 from attnflow.views.wording.names import describe_edges, name_of
 from attnflow.views.wording.numbers import listed, share
-from attnflow.views.wording.steps import TITLES, change, summarize
+from attnflow.views.wording.steps import TITLES, UNMEASURED, change, summarize
 
 NAME = 16
 TEXT = 12  # cells of a step's text at least
@@ -68,12 +68,13 @@ def step_table(found: Reasoning, console: Console) -> Table:
     table.add_column("", no_wrap=True)
     for line, name, number in zip(arrows, names, shown, strict=True):
         step, row = found.steps[number], rows.get(number)
-        cells = ["", "", "", ""]
+        cells = ["", "", "", UNMEASURED if number in found.unmeasured else ""]
         if row is not None:
             gone = "" if row.deleted is None else change(row.deleted)
             carried = "" if row.share is None else share(row.share)
             cells = [change(row.direct), gone, carried, TITLES[row.role]]
-        strong = "bold" if row is None or row.role in BOLD or row.through else "dim"
+        ends = number == found.conclusion
+        strong = "bold" if ends or (row and (row.role in BOLD or row.through)) else "dim"
         text = Text(isolate(printable(step.text.strip())), strong)
         table.add_row(Text(line, "cyan"), Text(name, strong), text, *cells)
     table.caption = Text(

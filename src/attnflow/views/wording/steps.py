@@ -12,6 +12,7 @@ MOST_NAMED = 4
 MANY = 3  # steps that are told in one sentence
 LEAST = 0.0005  # a smaller probability is told by how many times it changes
 SAME = 0.05  # a change of a log-probability that is told as none
+UNMEASURED = "not measured"
 TITLES = {
     "needed": "needed",
     "read": "read",
@@ -25,7 +26,7 @@ TITLES = {
 def summarize(found: Reasoning) -> list[str]:
     """What the conclusion depends on, what only leads to that, and what it does not need."""
     rows = found.table()
-    told = [_needed(found, rows)]
+    told = [*_unmeasured(found, rows), _needed(found, rows)]
     told += [_read(found, row) for row in rows if row.role == "read"]
     told += _all_passed_on(found, [row for row in rows if row.role == "passed on"])
     told += [_against(row) for row in rows if row.role == "against"]
@@ -84,6 +85,8 @@ def _needed(found: Reasoning, rows: list[StepRow]) -> str:
     needed = sorted((row for row in rows if row.role == "needed"), key=lambda row: -row.direct)
     leading = [row for row in rows if row.role == "passed on" or (row.through)]
     if not needed:
+        if found.unmeasured:
+            return "The conclusion depends on none of them alone."
         if leading:
             return "The conclusion reads nothing itself without which it would be unlikely."
         return "The conclusion depends on no single part of the prompt and no single thought."
@@ -99,6 +102,14 @@ def _needed(found: Reasoning, rows: list[StepRow]) -> str:
     if len(others) > MOST_NAMED:
         more.append(f"{len(others) - MOST_NAMED} more")
     return f"{told} It also depends on {join_names(more)}."
+
+
+def _unmeasured(found: Reasoning, rows: list[StepRow]) -> list[str]:
+    """What alone is known, where work was interrupted."""
+    if not found.unmeasured:
+        return []
+    names = join_names([step_name(row.name) for row in rows])
+    return [f"Interrupted: nothing is known but of {names}."]
 
 
 def change(drop: float) -> str:

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from fastapi import Request as HttpRequest
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
@@ -132,6 +133,10 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(ModelError)
     async def on_input_error(_: HttpRequest, error: InputError | ModelError) -> JSONResponse:
         return error_response(422, "invalid", _for_pages(str(error)))
+
+    @app.exception_handler(ClientDisconnect)
+    async def on_leaving(_: HttpRequest, error: ClientDisconnect) -> JSONResponse:
+        return error_response(400, "invalid", "the connection ended before the body did")
 
     @app.exception_handler(HTTPException)
     async def on_http_error(_: HttpRequest, error: HTTPException) -> JSONResponse:

@@ -58,11 +58,10 @@ def render_texts(listing: Listing, model: str, order: str, page: int) -> str:
     page = min(page, last)
     shown = entries[(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
     several = len(listing.explainers) > 1  # which can disagree
-    numbers, texts = ("Disagreement", "Row") if several else ("Row",), ("Text", "Prediction")
-    head = "".join(
-        [f'<th scope="col" class="number">{each}</th>' for each in numbers]
-        + [f'<th scope="col">{_text(each)}</th>' for each in (*texts, *listing.explainers)]
-    )
+    numbers = ("Disagreement", "Row") if several else ("Row",)
+    titles = ("Text", "Prediction", *listing.explainers)
+    head = "".join(f'<th scope="col" class="number">{each}</th>' for each in numbers)
+    head += "".join(f'<th scope="col">{_text(each)}</th>' for each in titles)
     body = "".join(_line(each, listing, model, several=several) for each in shown)
     return PAGE.format(
         title=_text(f"{listing.name}: {len(entries)} texts"),
