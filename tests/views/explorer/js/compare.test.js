@@ -70,7 +70,7 @@ test("a method that is the experiment is not judged by it", () => {
   const experiment = { ...pane(of, "near"), method: { ...of.method("near"), name: "blank-out" } };
   of.row = () => Float32Array.from([0, 1, 2, 3, 4, 5]);
   const found = conclusionOf([{ ...pane(of, "far") }, { ...experiment, shared: true }]);
-  assert.match(found, /n is the experiment itself: f agrees with it by ρ 1\.00\.$/);
+  assert.match(found, /N is the experiment itself: f agrees with it by ρ 1\.00\.$/);
   // Signs count where the method's scores have them: here all words speak for the answer.
   of.row = () => Float32Array.from([0, -1, -2, -3, -4, -5]);
   const signed = { ...pane(of, "far"), method: { ...of.method("far"), signed: true } };
