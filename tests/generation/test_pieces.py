@@ -244,6 +244,8 @@ def test_what_was_finished_is_kept(llama, monkeypatch):
     np.testing.assert_array_equal(found.matrix(), whole.matrix()[:2])
     np.testing.assert_array_equal(found.drops, whole.drops)
     assert found.warnings[0] == "interrupted: 2 of 3 sentences of the answer are explained"
+    said = found.explore().document["generation"]
+    assert said["found"].startswith("Of the first two sentences (2 of 3; interrupted): ")
     assert found.answer_text == whole.answer_text
     assert attnflow.Generation.from_dict(found.to_dict()).pieces == found.pieces
 
@@ -263,6 +265,7 @@ def test_the_command_shows_what_was_finished(tmp_path, capsys, monkeypatch, llam
     assert run(asked) == 130
     said = capsys.readouterr()
     assert "nterrupted: 1 of 3 sentences of the answer are explained" in " ".join(said.out.split())
+    assert "Of the first sentence (1 of 3; interrupted): this part of" in " ".join(said.out.split())
     assert "the cat is old !" in said.out
     assert "stopped" in said.err
 

@@ -10,6 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnflow import Generation
+from attnflow.cli.answers import as_data
+from attnflow.options.tables import CiteOptions
+from attnflow.pipeline.citing import CitingConfig
+from attnflow.records.citations import LEAST
 from attnflow.records.parts import Part
 from attnflow.records.prediction import Prediction
 from attnflow.views.wording.answers import asked_text, judge
@@ -84,7 +88,8 @@ def answered(drops=None, joint=None, probability=0.4, scores=(5, 1, 1, 1, 2), to
             (),
             "The answer rests on none of the three sources: without all of them its probability "
             "falls from 40 % to 30 %. The model knew it, made it up, or has it from the rest of "
-            "the prompt. The instructions hardly matter.",
+            "the prompt. The question decides: without “user” its probability falls from 40 % to "
+            "<0.01 %. The instructions hardly matter.",
         ),
         (
             (0.2, 0.4, 0.0, 0.0, 0.0),
@@ -96,11 +101,20 @@ def answered(drops=None, joint=None, probability=0.4, scores=(5, 1, 1, 1, 2), to
         ),
         (
             (1.2, 1.1, -0.3, 0.0, 0.0),
-            2.4,
+            3.1,
             (),
             "The answer rests on no one source alone: without all of them its probability falls "
-            "from 40 % to 4 %, without “hotel”, the one that matters most, only to 12 %. Each of "
+            "from 40 % to 2 %, without “hotel”, the one that matters most, only to 12 %. Each of "
             "them adds a little. The instructions hardly matter.",
+        ),
+        (  # 7 times less likely: too little for `cite`, and so for “they stand in”
+            (0.2, 0.4, 0.0, 0.0, 2.0),
+            2.0,
+            (),
+            "The answer rests on no source clearly: without all of them its probability falls "
+            "from 40 % to 5 %, without “garden”, the one that matters most, only to 27 %. The "
+            "question decides: without “user” its probability falls from 40 % to 5 %. The "
+            "instructions hardly matter.",
         ),
         (
             (0.2, 0.9, 0.0, 0.0, 0.0),
@@ -139,7 +153,7 @@ def answered(drops=None, joint=None, probability=0.4, scores=(5, 1, 1, 1, 2), to
 def test_deletions_decide(drops, joint, rests_on, text):
     verdict = judge(answered(drops, joint))
     assert (verdict.text, verdict.rests_on) == (text, rests_on)
-    assert verdict.together == (joint in (2.4, 5.0))
+    assert verdict.together == (joint in (3.1, 5.0))
 
 
 def test_units_and_messages_are_quoted():
@@ -182,13 +196,62 @@ def test_what_misleads_and_stands_against_it_is_told_once():
 def test_an_unlikely_answer_is_told_by_its_mean_token():
     found = answered((8.0, 1.5, 0.0, 0.0, 0.0), 8.0, probability=0.5**20, tokens=20)
     assert judge(found).text.startswith(
-        "The answer rests on “hotel”: without it the mean probability of its tokens falls from "
-        "50 % to 34 %; the other two hardly matter."
+        "The answer rests on “hotel”: without it the typical probability of its tokens (their "
+        "geometric mean) falls from 50 % to 34 %; the other two hardly matter."
     )
+    told = judge(answered((8.0, 1.5, 0.0, 9.0, 0.0), 8.0, probability=0.5**20, tokens=20)).text
+    assert told.count("the typical probability of its tokens") == 2
+    assert told.count("geometric") == 1
     # A fall to a quarter is much for two tokens, and little for twenty.
     drops = (1.5, 0.0, 0.0, 0.0, 0.0)
     assert judge(answered(drops, 1.5)).rests_on == ("hotel",)
     assert judge(answered(drops, 1.5, probability=0.5**20, tokens=20)).rests_on == ()
+
+
+def test_sources_stand_in_only_where_cite_names_some():
+    """One rule: `cite` judges each sentence, and wants it 20 times less likely."""
+    assert CiteOptions().least == CitingConfig().least == LEAST
+    # Two sentences of 2.6 each are 180 times less likely together, and neither alone is cited.
+    text = "The so. The so."
+    spans = ((0, 3), (4, 7), (8, 11), (12, 15))
+    found = answered((0.1, 0.2, 0.0, 0.0, 0.0), 5.2, tokens=4)
+    found = replace(found, answer_text=text, spans=(*found.spans[:9], *spans))
+    said = judge(found)
+    assert "rests on no source clearly: without all of them" in said.text
+    assert not said.together
+    assert judge(replace(found, without_sources=np.array([1.5, 1.6, 0.0, 2.1]))).together
+
+
+def test_what_was_interrupted_is_told_of_what_was_finished():
+    whole = answered((3.0, 0.1, -0.2, 1.0, 5.0), 3.2, tokens=4)
+    drops = whole.drops.copy()
+    drops[2:] = [0.0, 9.0, 0.0, 0.0, 0.0]  # of the rest, which the verdict is not about
+    begun = replace(
+        whole,
+        drops=drops,
+        part_scores=whole.part_scores[:1],
+        scores=whole.scores[:1],
+        pieces=((0, 2),),
+        options={"each": "sentences"},
+        statistics={"all_pieces": 14},
+    )
+    said = judge(begun)
+    assert said.text == (
+        "Of the first sentence (1 of 14; interrupted): this part of the answer rests on “hotel”: "
+        "without it its probability falls from 63 % to 14 %; the other two hardly matter. The "
+        "instructions hardly matter."
+    )
+    assert said.rests_on is None
+    assert as_data(begun)["complete"] is False
+    # One word says nothing of what the model knew.
+    none = replace(begun, drops=0 * drops, without_sources=np.zeros(4), pieces=((0, 1),))
+    text = judge(replace(none, options={"each": "tokens"}, statistics={})).text
+    assert text.startswith("Of the first token (interrupted): this part of the answer rests on")
+    assert "knew" not in text
+    scored = judge(replace(begun, drops=None, without_sources=None)).text
+    assert scored.startswith("Of the first sentence (1 of 14; interrupted): of the sources, this")
+    # A piece of it is told of as ever.
+    assert judge(begun, 0).text.startswith("“soso” rests on “hotel”")
 
 
 def test_two_sources_are_neither():
@@ -209,7 +272,8 @@ def test_scores_alone_compare_sources_too():
     assert verdict.rests_on is None
     assert verdict.text == (
         "Of the sources, the answer comes most from “hotel” (50 % of all scores); 10 % are of "
-        "the instructions."
+        "the instructions. No part was deleted to test this; --deletions (deletions=True) and "
+        "attnflow cite do so."
     )
     tied = judge(answered(scores=(3, 3, 1, 1, 9)))
     assert "rollout can't tell “hotel” and “garden” apart" in tied.text

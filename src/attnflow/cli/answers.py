@@ -137,7 +137,7 @@ def make_answers(  # noqa: PLR0913 - what the command was given
     given.pop("method", None)  # which may be several, and the request has them
     adapter = _load(model)
     working = (
-        show_work("answering")
+        show_work("answering" if asked.answer is None else "explaining")
         if stream is None
         else progress_bar("explaining", 1, shown=sys.stderr.isatty(), share=True)
     )
@@ -167,6 +167,7 @@ def as_data(found: Generation) -> dict[str, Any]:
     return {
         "text": found.text,
         "answer": found.answer_text,
+        "complete": found.complete,
         "cut_at": found.cut_at,
         "contrast": None if found.contrast is None else asdict(found.contrast),
         "model": found.model,

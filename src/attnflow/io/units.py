@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Literal, get_args
 
 from attnflow.errors import InputError, unknown
@@ -111,3 +112,23 @@ def _ends_sentence(before: str, after: str, *, cased: bool) -> bool:
         # "etc." may be the end; the others stand before something.
         return name == "etc" and unicodedata.category(first or " ") == "Lu"
     return not (len(name) == 1 and name != "i" and word[0].isupper())
+
+
+def cut_spans(spans: Sequence[Span], text: str, each: str) -> tuple[Span, ...]:
+    """Where each sentence or paragraph starts and ends among tokens that stand at these places.
+
+    A token belongs to the sentence that its first letter stands in; one that stands for nothing in
+    the text, such as a special token, to the piece before.
+    """
+    ends = [end for _, end in split_units(text, each)]
+    unit, owners = 0, []
+    for start, stop in spans:
+        blank = len(text[start:stop]) - len(text[start:stop].lstrip())
+        while stop > start + blank and unit < len(ends) - 1 and start + blank >= ends[unit]:
+            unit += 1
+        owners.append(unit)
+    pieces = []
+    for _, run in groupby(range(len(spans)), key=owners.__getitem__):
+        first, *rest = run
+        pieces.append((first, rest[-1] + 1 if rest else first + 1))
+    return tuple(pieces)

@@ -28,7 +28,15 @@ from attnflow.pipeline.request import Request
 from attnflow.records import FloatArray
 from attnflow.records.arrays import to_numpy
 from attnflow.records.checks import check_number, check_real
-from attnflow.records.citations import Citation, Citations, CitedSentence, CitedSource, Quote, Span
+from attnflow.records.citations import (
+    LEAST,
+    Citation,
+    Citations,
+    CitedSentence,
+    CitedSource,
+    Quote,
+    Span,
+)
 from attnflow.records.parts import SOURCE, Part
 
 if TYPE_CHECKING:
@@ -53,7 +61,7 @@ class CitingConfig:
 
     writing: Writing = Writing()  # noqa: RUF009 - frozen
     checks: int = 5
-    least: float = 3.0
+    least: float = LEAST
 
     def __post_init__(self) -> None:
         check_number("checks", self.checks, 1)

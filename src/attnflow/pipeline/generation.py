@@ -172,6 +172,7 @@ def make_generation(
     if len(pieces) < len(found.pieces):
         done = f"{len(pieces)} of {len(found.pieces)} {asked.each} of the answer"
         warnings.insert(0, f"interrupted: {done} are explained")
+        statistics["all_pieces"] = len(found.pieces)
     if warnings:
         statistics["warnings"] = warnings
     about = {**model.description, "causal": found.causal}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from attnflow.views.explorer.exploration import Exploration
 
 Span = tuple[int, int]
+LEAST = 3.0
+"""By how much a sentence's log-probability falls at least without what is cited: 20 times less."""
 
 
 @dataclass(frozen=True)

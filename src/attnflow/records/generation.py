@@ -281,6 +281,13 @@ class Generation(SavedRecord, Input):
         return self.pieces[-1][1] == len(self.answer)
 
     @property
+    def explained_to(self) -> int:
+        """Where in ``answer_text`` ends what was explained."""
+        if self.complete or self.spans is None:
+            return len(self.answer_text)
+        return self.spans[self.answer[self.pieces[-1][1] - 1]][1]
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of these scores must know."""
         return tuple(self.statistics.get("warnings", ()))

@@ -18,9 +18,9 @@ def test_a_marker_shows_what_is_quoted(tab, tmp_path):
     ]
     assert "Mind the gap." in tab.inner_text(".cited")
     assert tab.locator(".cited h3").all_inner_texts() == [
-        "mill\ncited by 1, 2",
-        "guide\ncited by 1",
-        "<b>menu</b>\ncited by 3",
+        "mill\ncitations 1, 2",
+        "guide\ncitation 1",
+        "<b>menu</b>\ncitation 3",
     ]
     tab.locator(".cited-mark").nth(0).click()
     assert tab.locator("mark.chosen").all_inner_texts() == ["Ada built it.", "Ada built the mill."]

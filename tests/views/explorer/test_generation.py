@@ -1,6 +1,7 @@
 """Prompt and answer side by side, in a real browser: file, notebook and server."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,18 +116,74 @@ def test_the_whole_answer_is_shown_at_first(tab, file, found):
     assert tab.is_disabled("#whole-answer")
 
 
-def test_the_sentence_names_what_of_the_prompt_gave_most(tab, file, found):
-    values = found.mean().values
-    ordinary = [at for at, word in enumerate(found.word_ids) if word is not None]
-    named = {at for part in found.named for at in part.positions}
-    prompt = [at for at in ordinary if at in named]
-    order = [found.tokens[at] for at in sorted(prompt, key=lambda at: -values[at])]
-    best = dict.fromkeys(token for token in order if any(map(str.isalnum, token)))
-    first, second, third = (f"“\u2068{token}\u2069”" for token in list(best)[:3])
-    tab.goto(file)
+def strongest(page):
+    rows = page.eval_on_selector_all(
+        "#strongest tbody tr", "all => all.map((e) => [...e.children].map((c) => c.textContent))"
+    )
+    return [(name, float(score)) for name, part, score in rows if part != "answer"]
+
+
+def test_the_sentence_names_the_tokens_of_the_table_in_its_order(tab, model, tmp_path):
+    """Also those of no named part, and pieces of words as what they are."""
+    chat = [{"role": "user", "content": "here is unseen cabinets"}]
+    options = {"edges": "attention", "method": "rollout", "correction": None, "each": "tokens"}
+    found = attnflow.explain_answer(chat, model, answer=ANSWER, **options)
+    tab.goto(found.explore().save(tmp_path / "chat.html").as_uri())
+    listed = strongest(tab)
+    assert [score for _, score in listed] == sorted((s for _, s in listed), reverse=True)
+    names = [f"“\u2068{name}\u2069”" for name in dict.fromkeys(name for name, _ in listed)][:3]
     said = tab.text_content("#answer-found")
-    names = f"{first}, {second} and {third}"
-    assert f" Of the prompt’s tokens, {names} have the highest scores." in said
+    assert f"{', '.join(names[:2])} and {names[2]} have the highest scores." in said
+
+
+def test_pieces_of_a_word_are_called_what_they_are(found):
+    split = replace(
+        found,
+        tokens=("M", "ire", *found.tokens[2:]),
+        word_ids=(0, 0, *found.word_ids[2:]),
+        word_texts=("Mire", *found.word_texts[1:]),
+    )
+    labels = generation_document(split)["generation"]["labels"]
+    assert labels[:2] == ["M (Mire)", "ire (Mire)"]
+    assert generation_document(found)["generation"]["labels"][1] == found.tokens[1]
+
+
+def test_an_interrupted_answer_is_shown_whole_and_told_in_part(tab, found, tmp_path):
+    begun = replace(
+        found,
+        scores=found.scores[:1],
+        part_scores=found.part_scores[:1],
+        pieces=((0, 3),),
+        options={**found.options, "each": "sentences"},
+        statistics={"all_pieces": 2},
+    )
+    tab.goto(begun.explore().save(tmp_path / "begun.html").as_uri())
+    assert found_text(tab).startswith("Of the first sentence (1 of 2; interrupted): this part of")
+    assert tab.locator(".word").all_inner_texts() == ["the old cat"]
+    assert tab.inner_text(".stopped").strip() == "is on the mat"
+    assert tab.inner_text("#answer-words").split() == ANSWER.split()
+    # One piece is nothing to point at.
+    assert not tab.is_visible("#answer-hint")
+    assert "each word" in tab.inner_text("#answer-alone")
+    assert violations(tab) == []
+
+
+def test_shares_and_probabilities_say_what_they_are(tab, file, found):
+    from attnflow.views.wording.answers import odds_of
+    from attnflow.views.wording.numbers import percent
+
+    tab.goto(file)
+    said = tab.inner_text("#part-list")
+    odds = odds_of(found)
+    size = odds.count if odds.by_token else 1
+    before = percent(np.exp(odds.log_probability / size))
+    for row in found.table():
+        assert f"{percent(row.share)} of scores" in said
+        if row.drop is not None:
+            after = percent(np.exp((odds.log_probability - row.drop) / size))
+            assert f"{before} → {after} without it" in said
+    assert tab.inner_text("#answer-hint").startswith("Point at a word")
+    assert not tab.is_visible("#answer-alone")
 
 
 def test_of_a_long_prompt_the_source_that_matters_most_is_open(tab, tmp_path):
@@ -264,8 +321,6 @@ def test_parts_alone_have_no_token_scores(tab, model, tmp_path):
 
 
 def test_tokens_are_text_and_never_markup(tab, tmp_path, found):
-    from dataclasses import replace
-
     evil = "<img src=x onerror=alert(1)></script>"
     tokens = (*found.tokens[:-1], evil)
     changed = replace(found, tokens=tokens, spans=None, answer_text=evil)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, get_args
 
 from attnflow.errors import InputError, shown
-from attnflow.io.units import Unit, split_units
+from attnflow.io.units import Unit, cut_spans
 from attnflow.models.answers.interface import answer_positions
 
 if TYPE_CHECKING:
@@ -30,27 +29,10 @@ def check_each(each: object) -> None:
 
 
 def cut_answer(tokens: Tokens, each: str) -> tuple[Span, ...]:
-    """Where each piece starts and ends among the answer's tokens, one behind the other.
-
-    A token belongs to the sentence that its first letter stands in; one that stands for nothing in
-    the text, such as a special token, to the piece before.
-    """
+    """Where each piece starts and ends among the answer's tokens, one behind the other."""
     positions = answer_positions(tokens)
     if each == TOKENS:
         return tuple((at, at + 1) for at in range(len(positions)))
     if each == WHOLE or tokens.spans is None:
         return ((0, len(positions)),)
-    text = tokens.answer or ""
-    ends = [end for _, end in split_units(text, each)]
-    unit, owners = 0, []
-    for position in positions:
-        start, stop = tokens.spans[position]
-        blank = len(text[start:stop]) - len(text[start:stop].lstrip())
-        while stop > start + blank and unit < len(ends) - 1 and start + blank >= ends[unit]:
-            unit += 1
-        owners.append(unit)
-    pieces = []
-    for _, run in groupby(range(len(positions)), key=owners.__getitem__):
-        first, *rest = run
-        pieces.append((first, rest[-1] + 1 if rest else first + 1))
-    return tuple(pieces)
+    return cut_spans([tokens.spans[at] for at in positions], tokens.answer or "", each)

@@ -157,12 +157,16 @@ def generation_document(of: Generation) -> GenerationDocument:
 
 
 def _labels(of: Generation) -> list[str]:
-    """What tokens are called; a piece of a word as the whole word."""
+    """What tokens are called; a piece of a word with the whole word."""
     words = words_of_tokens(of.word_ids, of.word_texts) or (None,) * len(of.tokens)
     return [
-        printable(word if word and any(map(str.isalnum, token)) else token)
+        printable(f"{token} ({word})" if word and _is_piece(token, word) else token)
         for word, token in zip(words, of.tokens, strict=True)
     ]
+
+
+def _is_piece(token: str, word: str) -> bool:
+    return any(map(str.isalnum, token)) and token.strip() != word.strip()
 
 
 def _other(contrast: Contrast | None) -> Other | None:

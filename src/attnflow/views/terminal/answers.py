@@ -42,9 +42,7 @@ def answer_view(found: Generation, console: Console) -> Group:
     return Group(
         title(asked_text(found)),
         paragraph(conclude(found), console.width),
-        Text.assemble(
-            ("→ ", "dim"), (printable(found.answer_text), "bold"), (found.stopped, "dim")
-        ),
+        _answer_line(found),
         Text(about, style="dim"),
         *([Text(scores, style="dim")] if scores else []),
         *warning_lines(found.warnings),
@@ -53,6 +51,14 @@ def answer_view(found: Generation, console: Console) -> Group:
         Text(""),
         answer_map(found, console),
     )
+
+
+def _answer_line(found: Generation) -> Text:
+    """The answer; what was not explained of it is dim, as is what the model had more to say."""
+    whole = printable(found.answer_text)
+    first = printable(found.answer_text[: found.explained_to])
+    rest = whole.removeprefix(first)
+    return Text.assemble(("→ ", "dim"), (first, "bold"), (rest, "dim"), (found.stopped, "dim"))
 
 
 def part_table(found: Generation, console: Console) -> Table:
@@ -97,14 +103,16 @@ def part_table(found: Generation, console: Console) -> Table:
         table.add_row(*cells)
     captions = [f"and {len(rows) - len(shown)} other parts" if len(shown) < len(rows) else ""]
     if dropped:
-        of = odds.what.replace("its", "the answer's", 1)
+        whose = "the answer's" if found.complete else "the explained part's"
+        of = odds.what.replace("its", whose, 1)
         captions.append(f"without it: {of}; with all parts {odds.told()}")
     elif len(found.named) > MOST_DELETED:
         count = len(found.named)
         captions.append(
             f"--deletions also deletes each of the {count} parts: about {count + 2} forward passes"
         )
-    table.caption = Text("\n".join(filter(None, captions)), "dim")
+    lines = [paragraph(each, console.measure(table).maximum, "dim") for each in captions if each]
+    table.caption = Text("\n").join(lines)
     table.caption_justify = "left"
     return table
 
@@ -156,7 +164,7 @@ def answer_map(found: Generation, console: Console) -> Table:
             for level in row
         ]
         table.add_row(Text(label(text, longest)), Text(share(probability), "dim"), *cells)
-    means = "" if longest == TOKEN else "; likely: the mean of its tokens"
+    means = "" if longest == TOKEN else "; likely: its tokens' geometric mean"
     left = len(found.parts) - len(shown)
     fewer = f"; {left} parts with less are left out" if left else ""
     table.caption = Text(f"each row from 0 to its own highest score{means}{fewer}", style="dim")

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 
+from attnflow.io.units import cut_spans
 from attnflow.records.arrays import round_scores
+from attnflow.records.citations import LEAST as CITED
 from attnflow.records.generation import Generation, Span
 from attnflow.records.parts import ANSWER, INSTRUCTIONS, QUESTION, SOURCE, Part, PartScore
 from attnflow.views.wording.labels import LONGEST, isolate, label, printable
@@ -38,7 +40,9 @@ MOST_DIGITS = 9  # of a number that is written out
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 BESIDE = 0.25  # of the largest drop: a source with as much decides, too
 HALF = 0.5  # of it: a source with more is no wrong one to point to; of all: several add up to it
-WHOLE = 0.05  # a less likely answer is told by its mean token
+WHOLE = 0.05  # a less likely answer is told by its typical token
+TYPICAL, MEANS = "the typical probability of its tokens", " (their geometric mean)"
+UNTESTED = "No part was deleted to test this; --deletions (deletions=True)"
 COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -47,9 +51,10 @@ class Judgement:
     """What may be concluded about an answer, or about a span of it.
 
     Attributes:
-        text: One to four sentences.
+        text: A few sentences. Where work was interrupted they begin with what was finished.
         rests_on: The parts without which it would be much less likely, most of all first; empty
-            where there is none, ``None`` where nothing was deleted.
+            where there is none, ``None`` where nothing was deleted, or only the answer's
+            beginning is explained.
         together: Whether it is much less likely without all sources only: they stand in for one
             another, or each of them adds a little.
     """
@@ -66,11 +71,20 @@ def conclude(found: Generation, span: Span = None) -> str:
 
 def judge(found: Generation, span: Span = None) -> Judgement:
     """What may be concluded about an answer: by deletions where there are any, else by scores."""
+    judged = _judge(found, span)
+    text = judged.text.replace(TYPICAL, f"{TYPICAL}{MEANS}", 1)
+    if span is None and not found.complete:
+        text = f"{_finished(found)}: {text[0].lower()}{text[1:]}"
+        return replace(judged, text=text, rests_on=None)
+    return replace(judged, text=text)
+
+
+def _judge(found: Generation, span: Span) -> Judgement:
     case = _case(found, span)
     if len(case.named) == 1 and found.scores is not None:
         return Judgement(case.ended(case.by_tokens()), None)
     if any(row.drop is None for row in case.rivals):
-        return Judgement(case.ended(case.by_scores()), None)
+        return Judgement(f"{case.ended(case.by_scores())} {case.untested()}", None)
     deciding = case.deciding()
     if deciding:
         first, together = case.rests(deciding), False
@@ -78,9 +92,19 @@ def judge(found: Generation, span: Span = None) -> Judgement:
         first, together = case.rests_on_none()
         against = case.against(case.rivals)
         first = f"{first}. {against}" if against else first
-    said = [first, "" if case.all_parts else case.instructions(), case.other()]
+    asked = "" if deciding or together or case.all_parts else case.question()
+    said = [first, asked, "" if case.all_parts else case.instructions(), case.other()]
     text = " ".join(f"{each}." for each in said if each)
     return Judgement(text, tuple(row.name for row in deciding), together)
+
+
+def _finished(found: Generation) -> str:
+    """What an answer's verdict is about where work was interrupted: "Of the first sentence"."""
+    count, each = len(found.pieces), str(found.options.get("each", "tokens"))
+    first = each.removesuffix("s") if count == 1 else f"{_count(count)} {each}"
+    every = found.statistics.get("all_pieces")
+    of = "" if every is None else f"{count} of {every}; "
+    return f"Of the first {first} ({of}interrupted)"
 
 
 def _rows(found: Generation, span: Span) -> list[tuple[PartScore, Part]]:
@@ -101,10 +125,13 @@ def _case(found: Generation, span: Span) -> _Case:
     rows = _rows(found, span)
     named = [(row, part) for row, part in rows if part.named]
     sources = [row for row, part in named if part.role == SOURCE]
-    joint = None
+    joint, citable = None, False
     if found.without_sources is not None:
-        joint = float(found.without_sources[found.numbers(found.rows(span))].sum())
+        numbers = found.numbers(found.rows(span))
+        joint = float(found.without_sources[numbers].sum())
         joint -= found.contrast.without_sources or 0.0 if found.contrast is not None else 0.0
+        each = _by_sentences(found, numbers) if found.contrast is None else [joint]
+        citable = max(each) >= CITED
     return _Case(
         found=found,
         span=span,
@@ -114,9 +141,21 @@ def _case(found: Generation, span: Span) -> _Case:
         all_parts=not sources,
         instructing=[row for row, part in named if part.role == INSTRUCTIONS],
         own=sum(row.share or 0.0 for row, part in rows if part.role == ANSWER),
+        asking=[row for row, part in named if part.role == QUESTION],
         odds=odds_of(found, span),
         joint=joint,
+        citable=citable,
     )
+
+
+def _by_sentences(found: Generation, numbers: Sequence[int]) -> list[float]:
+    """What these tokens lose without all sources, by the answer's sentences, as `cite` has it."""
+    drops, inside = np.asarray(found.without_sources), set(numbers)
+    pieces: Sequence[tuple[int, int]] = [(0, len(drops))]
+    if found.spans is not None:
+        spans = [found.spans[at] for at in found.answer]
+        pieces = cut_spans(spans, found.answer_text, "sentences")
+    return [float(drops[sorted(inside & set(range(*piece)))].sum()) for piece in pieces]
 
 
 @dataclass(frozen=True)
@@ -154,7 +193,7 @@ class Odds:
     @property
     def what(self) -> str:
         """What is told."""
-        return "the mean probability of its tokens" if self.by_token else "its probability"
+        return TYPICAL if self.by_token else "its probability"
 
     def told(self, drop: float = 0.0) -> str:
         """The probability after a drop; of the mean token, the geometric mean."""
@@ -236,9 +275,11 @@ class _Case:
         rivals: The rows of those that are compared.
         all_parts: Whether these are all parts, since none is a source.
         instructing: The rows of instructions.
+        asking: The rows of questions.
         own: The share of all scores that the answer's own tokens have.
         odds: How likely the span is.
         joint: By how much its log-probability falls without all sources, where that was measured.
+        citable: Whether some sentence loses enough by that for `cite` to name sources of it.
     """
 
     found: Generation
@@ -248,9 +289,11 @@ class _Case:
     rivals: Sequence[PartScore]
     all_parts: bool
     instructing: Sequence[PartScore]
+    asking: Sequence[PartScore]
     own: float
     odds: Odds
     joint: float | None
+    citable: bool
 
     @property
     def kind(self) -> str:
@@ -334,7 +377,7 @@ class _Case:
         top = max(self.rivals, key=_drop)
         if len(self.rivals) == 1:
             said = f"{self.subject} does not rest on {_name(top)}: without it "
-            return f"{said}{self.odds.change(_drop(top))}. {self._knew()}", False
+            return f"{said}{self.odds.change(_drop(top))}{self._knew()}", False
         if self.joint is None:
             said = (
                 f"{self.subject} rests on no one {self.kind}: even without {_name(top)}"
@@ -346,7 +389,10 @@ class _Case:
         if self.joint >= self.odds.decides:
             least = self.odds.next_change(_drop(top), self.joint)
             least = f"only {least}" if least.startswith("to ") else least
-            said = f"{self.subject} rests on no one source alone: {without}, without {one}, {least}"
+            alone = "one source alone" if self.citable else "source clearly"
+            said = f"{self.subject} rests on no {alone}: {without}, without {one}, {least}"
+            if not self.citable:
+                return said, False
             # What each does alone may add up to what all do; else another one can do it, too.
             apart = sum(max(0.0, _drop(row)) for row in self.rivals) >= HALF * self.joint
             if apart:
@@ -355,13 +401,16 @@ class _Case:
         many = f"the {_count(len(self.rivals))} sources"
         if max(self.joint, _drop(top)) < self.odds.small:
             none = "neither" if len(self.rivals) == 2 else "none"
-            return f"{self.subject} rests on {none} of {many}: {without}. {self._knew()}", False
+            return f"{self.subject} rests on {none} of {many}: {without}{self._knew()}", False
         said = f"{self.subject} rests little on {many}: without {one}, "
         said += f"{self.odds.change(_drop(top))}, without all of them "
         return f"{said}{self.odds.next_change(self.joint, _drop(top))}", False
 
     def _knew(self) -> str:
-        return "The model knew it, made it up, or has it from the rest of the prompt"
+        """Where else it may come from; what begins an answer says nothing of all of it."""
+        if self.span is None and not self.found.complete:
+            return ""
+        return ". The model knew it, made it up, or has it from the rest of the prompt"
 
     def _pulls(self, row: PartScore) -> bool:
         return -_drop(row) >= self.odds.small
@@ -374,6 +423,13 @@ class _Case:
         more = len(rows) - 1
         too = f", and without {_count(more)} other{'s'[: more > 1]} it rises, too" if more else ""
         return f"Without {_name(rows[0])} {self.odds.change(_drop(rows[0]))}{too}"
+
+    def question(self) -> str:
+        """That the question decides, where it does."""
+        top = max(self.asking, key=_drop, default=None)
+        if top is None or _drop(top) < self.odds.decides:
+            return ""
+        return f"The question decides: without {_name(top)} {self.odds.change(_drop(top))}"
 
     def instructions(self) -> str:
         """How much rests on the instructions."""
@@ -435,6 +491,10 @@ class _Case:
         of = "prompt's parts" if self.all_parts else "sources"
         return f"Of the {of}, {lower} {said}{ordered}{own}"
 
+    def untested(self) -> str:
+        """That scores alone claim this, and how to test it."""
+        return f"{UNTESTED}{' does so' if self.all_parts else ' and attnflow cite do so'}."
+
     def _size(self, row: PartScore) -> str:
         if self.found.ratios:
             return f" ({number(row.score, ratio=True)} chance)"
@@ -452,7 +512,9 @@ def _subject(found: Generation, span: Span) -> str:
     if found.contrast is not None:
         first, second = found.answer_text, found.contrast.text
         return f"{_quoted(first)} rather than {_quoted(second)}"
-    return "The answer" if span is None else _quoted(_text_of(found, span))
+    if span is None:
+        return "The answer" if found.complete else "This part of the answer"
+    return _quoted(_text_of(found, span))
 
 
 def _quoted(text: str) -> str:

@@ -27,11 +27,14 @@ export class AnswerStrip {
       const likely = percent(answered.odds(rows));
       return make("button", { ...properties, title: likely, "aria-label": said }, label);
     });
+    // What was not explained of the answer, and that the model had more to say.
     const pieces = answered.words.flatMap(({ text }, at) => [
       /^\s*\n/.test(text) ? make("br") : " ",
       this.buttons[at],
     ]);
-    pieces.push(make("span", { class: "stopped" }, answered.data.stopped));
+    pieces.push(
+      make("span", { class: "stopped" }, `${answered.unexplained}${answered.data.stopped}`),
+    );
     this.host.replaceChildren(...pieces);
     this.focusable(0);
   }

@@ -71,7 +71,7 @@ export class CitationsPage {
     });
     const used = this.abouts.filter(({ sources }) => sources.includes(at));
     const by = used.length
-      ? `cited by ${used.map(({ number }) => number).join(", ")}`
+      ? `citation${used.length > 1 ? "s" : ""} ${used.map(({ number }) => number).join(", ")}`
       : "not cited";
     const title = make("h3", {}, name, make("span", { class: "quiet" }, by));
     const shown = make("p", { class: "prompt-text", dir: "auto" }, ...pieces);

@@ -31,6 +31,11 @@ export class GenerationPage {
     byId("answer-notes").replaceChildren(...data.notes.map((note) => make("li", {}, `${note}.`)));
     byId("answer-notes").hidden = !data.notes.length;
     byId("answer-method").textContent = describeMethod(data);
+    const { words, inSentences } = this.answered;
+    const alone = words.length === 1;
+    byId("answer-hint").hidden = alone;
+    byId("answer-unit").textContent = inSentences ? "sentence" : "word";
+    byId("answer-alone").hidden = !alone || Boolean(data.contrast) || words[0].rows.length === 1;
     this.strip.build(this.answered);
     this.prompt.build(this.answered);
     byId("outline-card").hidden = !this.answered.inSentences;
@@ -110,7 +115,7 @@ export class GenerationPage {
     if (first === last) return answered.data.found_each[first];
     const text = answered.textOf(rows).trim().replace(/\s+/g, " ");
     const short = text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;
-    const mean = answered.byToken(rows) ? ", the mean of its tokens" : "";
+    const mean = answered.byToken(rows) ? ", the geometric mean of its tokens" : "";
     return `${quote(short)}: ${percent(answered.odds(rows))} likely${mean}.`;
   }
 

@@ -13,8 +13,10 @@ export class SentenceTable {
 
   show(answered) {
     const withDrops = Boolean(answered.drops);
-    const names = ["Sentence", "Most from", "", ...(withDrops ? ["Likely without it"] : [])];
-    const head = names.map((name) => make(name ? "th" : "td", name ? { scope: "col" } : {}, name));
+    const shared = answered.table(answered.rowsOf(answered.whole))[0].share !== null;
+    const size = shared ? "Share of scores" : "Score";
+    const names = ["Sentence", "Most from", size, ...(withDrops ? ["Likely without it"] : [])];
+    const head = names.map((name) => make("th", { scope: "col" }, name));
     const lines = answered.words.map((word, at) => this.line(answered, word, at, withDrops));
     const top = make("thead", {}, make("tr", {}, ...head));
     this.host.replaceChildren(make("table", {}, top, make("tbody", {}, ...lines)));

@@ -64,11 +64,12 @@ export class PromptParts {
       const size = row.share ?? Math.abs(row.score) / largest;
       meter.firstChild.style.width = `${(100 * size).toFixed(2)}%`;
       meter.firstChild.classList.toggle("against", row.score < 0);
-      value.textContent = row.share === null ? digits(row.score, method.ratio) : percent(row.share);
+      value.textContent =
+        row.share === null ? digits(row.score, method.ratio) : `${percent(row.share)} of scores`;
       drop.hidden = !row.without;
       drop.firstChild.hidden = !row.without.endsWith("%"); // odds of two answers have no bar
       drop.firstChild.firstChild.style.width = `${Number.parseFloat(row.without)}%`;
-      drop.lastChild.textContent = row.without && `${row.without} without it`;
+      drop.lastChild.textContent = row.without && `${row.before} → ${row.without} without it`;
       element.dataset.share = row.share ?? "";
       element.dataset.score = row.score;
     });

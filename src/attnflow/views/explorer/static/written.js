@@ -17,6 +17,12 @@ export class Answered {
     return rows.map((row) => this.data.tokens[this.data.answer[row]]).join("");
   }
 
+  // The end of the answer that was not explained, since work was interrupted.
+  get unexplained() {
+    const { pieces, answer } = this.data;
+    return this.textOf(answer.map((_, row) => row).slice(pieces.at(-1)[1]));
+  }
+
   // The rows of the words from one to another, in any order.
   rowsOf({ first, last }) {
     const [from, to] = [Math.min(first, last), Math.max(first, last)];
@@ -57,7 +63,8 @@ export class Answered {
       score: means[at],
       share: shared ? means[at] / total : null,
       drop: drops && part.drop !== null ? drops[part.drop] : null,
-      without: drops && part.drop !== null ? this.without(rows, drops, part.drop) : "",
+      before: this.told(rows),
+      without: drops && part.drop !== null ? this.told(rows, drops[part.drop], part.drop) : "",
     }));
   }
 
@@ -96,15 +103,12 @@ export class Answered {
     return this.words.length > 1 && this.data.pieces.some(([first, last]) => last - first > 1);
   }
 
-  // The tokens of the prompt's named parts that gave most, by their names.
+  // The prompt's strongest tokens that speak for the answer, in the order of `strongest`.
   fromPrompt(rows, count) {
-    const { values } = this.tokens(rows) ?? { values: [] };
-    const named = new Set(this.parts.flatMap((part) => (part.drop === null ? [] : part.positions)));
-    const names = this.data.ordinary
-      .filter((at) => values[at] > 0 && named.has(at))
-      .sort((a, b) => values[b] - values[a])
-      .map((at) => this.data.labels[at])
-      .filter((label) => /[\p{L}\p{N}]/u.test(label)); // a blank or a full stop says nothing
+    const written = new Set(this.data.answer);
+    const names = this.strongest(rows, Infinity)
+      .filter(({ at, value }) => value > 0 && !written.has(at))
+      .map(({ label }) => label);
     return [...new Set(names)].slice(0, count); // a token that occurs twice is named once
   }
 
@@ -123,12 +127,12 @@ export class Answered {
     return Math.exp((this.logProbability(rows) - drop) / (this.byToken(rows) ? rows.length : 1));
   }
 
-  // How likely these rows are without a part; of two answers, their odds.
-  without(rows, drops, at) {
+  // How likely these rows are, also without a part; of two answers, their odds.
+  told(rows, drop = 0, at = null) {
     const { contrast } = this.data;
-    if (!contrast) return percent(this.odds(rows, drops[at]));
+    if (!contrast) return percent(this.odds(rows, drop));
     const margin = this.logProbability(rows) - contrast.log_probability;
-    const left = margin - drops[at] + contrast.drops[at];
+    const left = margin - drop + (at === null ? 0 : contrast.drops[at]);
     const size = digits(Math.exp(Math.abs(left)));
     return left < 0 ? `1:${size}` : `${size}:1`;
   }
