@@ -16,13 +16,13 @@ TITLES = {
     "table1": "Table 1: agreement with blank-out",
     "table2": "Table 2: agreement with gradients",
     "table3": "Table 3: a sentiment model",
-    "subjects": "How often the subject is the noun of the highest score",
+    "subjects": "How often the subject is the noun with the highest score",
     "flips": "Changing the subject's number",
-    "errors": "Where the model errs",
+    "errors": "Where the model is wrong",
     "figure1": "Figure 1: attention graphs",
     "figure2": "Figure 2: CLS by layer",
     "figure3": "Figure 3: two more sentences",
-    "figure4": "Figure 4: whom a pronoun looks at",
+    "figure4": "Figure 4: where a pronoun attends",
     "relevance": "Tables 1 and 2 at the last layer, with relevance",
     "relevance3": "Table 3 at the last layer, with relevance",
 }
@@ -96,7 +96,7 @@ def _correlations(name: str, result: Mapping[str, Any], layers: Sequence[int]) -
     }
     note = (
         f"Spearman's correlation over {first['count'] + first['undefined']} sentences, mean ± "
-        f"standard deviation; undefined at the last layer: {sum(undefined.values())} of all."
+        f"standard deviation; at the last layer, {sum(undefined.values()) or 'none'} is undefined."
     )
     return [note, "", *_grid(["", *(f"L{layer}" for layer in layers)], rows)]
 
@@ -107,10 +107,11 @@ def _table(name: str, result: Mapping[str, Any]) -> list[str]:
 
 def _table3(name: str, result: Mapping[str, Any]) -> list[str]:
     both = {**result["defined"], "as the published script did it": result["published"]}
-    itself = " ".join(f"{share:.2f}" for share in result["itself"])
+    *lower, last = (f"{share:.2f}" for share in result["itself"])
+    itself = f"{', '.join(lower)} and {last}" if lower else last
     summary = (
-        f"{result['rows']} sentences; the model is right on {result['accuracy']:.3f} of them. Of "
-        f"its own attention CLS keeps {itself} in layers 1 to {len(result['itself'])}."
+        f"{result['rows']} sentences; the model is right on {result['accuracy']:.3f} of them. In "
+        f"layers 1 to {len(result['itself'])}, CLS gives {itself} of its attention to itself."
     )
     return [summary, "", *_correlations(name, both, (1, 3, 5, 6))]
 
@@ -153,9 +154,9 @@ def _flips(_: str, result: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _errors(_: str, result: Mapping[str, Any]) -> list[str]:
     summary = (
-        f"{result['errors']} of {result['rows']} held-out sentences. In "
+        f"The model is wrong on {result['errors']} of {result['rows']} held-out sentences. In "
         f"{result['flow_blames_other_number']} of the {result['with_nouns']} that have a noun, a "
-        "noun of the wrong number is among those that flow scores highest. The first ones:"
+        "noun of the wrong number is among those with the highest flow. The first of them:"
     )
     rows = [
         [
@@ -175,7 +176,7 @@ def _figure4(_: str, result: Mapping[str, Any]) -> list[str]:
         f"“{text}”: " + ", ".join(f"{word} {chance:.3f}" for word, chance in chances.items())
         for text, chances in zip(result["texts"], result["chances"], strict=True)
     )
-    return [f"The chances that {result['model']} gives. {shown}.", ""]
+    return [f"The probabilities that {result['model']} gives the pronouns: {shown}.", ""]
 
 
 SECTIONS: dict[str, Callable[[str, Any], list[str]]] = {
