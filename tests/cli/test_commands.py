@@ -359,6 +359,21 @@ def test_figure_writes_svg_with_all_tokens(run, folder, tmp_path, kind):
     assert run("figure", kind, TEXT, "-m", folder, "-o", file, "--force").code == 0
 
 
+def test_figure_graph_shows_what_carries_the_verdict(run, tmp_path):
+    """Without options what the verdict says; the paper's panels where a method is named."""
+    file, asked = tmp_path / "one.svg", ("figure", "graph", "The food was not good.")
+    assert run(*asked, "-o", file).code == 0
+    drawn = file.read_text(encoding="utf-8")
+    assert "Routes from not" in drawn
+    assert "relevance flow" in drawn
+    assert "because of “not”" in drawn
+    panels = [word for name in ("raw", "rollout", "flow") for word in ("--method", name)]
+    assert run(*asked, *panels, "-o", file, "--force").code == 0
+    drawn = file.read_text(encoding="utf-8")
+    assert all(title in drawn for title in ("Raw attention", "Attention rollout", "Attention flow"))
+    assert "Routes from" not in drawn
+
+
 def test_figure_graph_with_routes_and_another_position(run, folder, tmp_path):
     file = tmp_path / "graph.svg"
     ran = run("figure", "graph", TEXT, "-m", folder, "-o", file, "-q", "keys", "--to", "cabinet")

@@ -41,7 +41,7 @@ def test_unknown_words_are_named(run):
 )
 def test_texts_that_are_split_into_letters_are_warned_of(run, text, words):
     shown = " ".join(run("explain", text, columns=200).out.split())
-    assert f"! The model reads {words} in pieces of one to three letters" in shown
+    assert f"! The model splits {words} into pieces of at most three letters" in shown
     assert "so the answer says little." in shown
 
 

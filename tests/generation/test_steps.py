@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -349,6 +350,20 @@ def test_what_else_is_needed_is_told_with_both_changes():
     )
 
 
+def test_a_small_change_beside_a_large_one_is_called_small():
+    drops = {(5, 4): math.log(300), (5, 0): math.log(20), (5, 1): math.log(2.4)}
+    found = chain(drops, drops, drops)
+    assert summarize(found)[0].endswith(
+        "It also depends on “a” (20 times less likely). It depends much less on “b” (2.4 times "
+        "less likely)."
+    )
+    logs = [*found.log_probabilities[:-1], -math.log(24_000)]
+    assert (
+        "It is unlikely in any case: its probability is 1 in 24,000."
+        in summarize(replace(found, log_probabilities=logs))[0]
+    )
+
+
 def test_arrows_do_not_run_into_each_other():
     assert draw_arrows([(0, 3), (1, 2), (1, 3), (4, 5)], 6) == [
         "╭───",
@@ -358,6 +373,8 @@ def test_arrows_do_not_run_into_each_other():
         "╭───",
         "╰──▶",
     ]
+    # The first one's arrow into the third row crosses the second's line, which passes it.
+    assert draw_arrows([(0, 2), (0, 4), (1, 4), (2, 4)], 5)[2] == "├─│─┬▶"
     assert draw_arrows([], 2) == ["", ""]
 
 

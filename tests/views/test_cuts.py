@@ -111,7 +111,7 @@ def said(*edges, value=1.0, sources=(0,)):
         (
             [(4, 0, 1, 1), (6, 0, 2, 2), (6, 0, 4, 1)],
             "By layer 3 “b” and by layer 5 “c” had taken over what “e” says; the answer read it "
-            "from there in layers 4 and 6, and 25 % of it from “e” itself in layer 6.",
+            "from there in layers 4 and 6, and 25 % of the flow from “e” itself in layer 6.",
         ),
         (
             [(1, 2, 4, 2), (2, 3, 4, 1)],

@@ -37,15 +37,17 @@ def test_the_highest_word_is_named_and_special_tokens_are_not():
     assert [part.position for part in found.parts if part.role == "token"] == [2]
 
 
-def test_a_negative_score_pulls_the_other_way():
+def test_a_negative_score_is_told_as_a_score():
     found = find(made([0, 0.1, 0.5, 0.1, 0.1, -0.3], "lrp"))
-    assert found.sentence == "plural; lrp points to “keys”; “cabinet” pulls the other way."
+    against = "the highest score against it is that of “cabinet”"  # nothing was blanked
+    assert found.sentence == f"plural; lrp points to “keys”; {against}."
     assert find(made([0, 0.1, 0.5, 0.1, 0.1, -0.05], "lrp")).sentence.endswith("“keys”.")
 
 
 def test_close_ones_are_named_and_repeated_ones_numbered():
     found = find(made([0, 0.5, 0.45, 0.1, 0.1, 0.2]))
     assert found.sentence == "plural; rollout points to “the:1” and “keys”."
+    assert "“the:1”: the number is its position, from 0" in found.notes[0]
     found = find(made([0, 0.5, 0.42, 0.42, 0.42, 0.01]))
     assert (
         found.sentence
@@ -62,7 +64,8 @@ def test_a_token_with_four_fifths_of_the_highest_score_is_named_too():
 @pytest.mark.parametrize("values", [[0.5, 0.45, 0.45, 0.45, 0.41], [0.5, 0.3, 0.42, 0.42, 0.4]])
 def test_where_scores_are_even_no_token_stands_out(values):
     found = find(made([0, *values], "flow"))
-    most = f"the highest score, of “the:1”, is {number(0.5 / np.mean(values))} × the mean of all 5"
+    times = number(0.5 / np.mean(values))
+    most = f"special tokens aside, the highest score, of “the:1”, is {times} × the mean of all 5"
     assert found.sentence == f"plural; by flow no token stands out: {most}."
     assert found.alternative == "barrier"
     assert find(made([0, 0.5, 0.42, 0.42, 0.42, 0.01], "flow")).alternative == ""

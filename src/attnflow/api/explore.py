@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from attnflow.errors import InputError
 from attnflow.options.option import takes_text
 from attnflow.options.tables import ExploreOptions
 from attnflow.pipeline.prepare import open_sessions, prepare
@@ -31,6 +32,10 @@ def explore(text: Any, model: Source = None, *, options: ExploreOptions) -> Expl
         >>> view = attnflow.explore("The food was not good.")  # doctest: +SKIP
         >>> view.save("food.html")  # doctest: +SKIP
     """
+    if isinstance(text, list) and all(isinstance(each, str) for each in text):
+        msg = f"explore shows one text, or two side by side; this is a list of {len(text)}"
+        second = ": give the second as compare=" if len(text) == 2 else ": give a text"
+        raise InputError(msg + second)
     request = Request.of(options, progress=False)
     from attnflow.models.loading import load_model
 

@@ -27,7 +27,7 @@ USUAL_PRONOUNS = ("his", "her")
 
 
 @command(AnswerOptions, several=["method"], without=["layers", "heads", "seed"])
-def figure(  # noqa: PLR0913 - one argument per option of its own
+def figure(  # noqa: C901, PLR0913 - one argument per option of its own
     kind: figure_options.FigureKind,
     text: own.OneText = None,
     *,
@@ -52,8 +52,9 @@ def figure(  # noqa: PLR0913 - one argument per option of its own
 ) -> None:
     """Draw a figure for print: one panel per method.
 
-    graph: layers, tokens and edges between them. heatmap: layers × tokens. heads: the heads of a
-    layer × tokens. pronouns: layers × a few tokens. image: patches over the picture.
+    graph: the edges that carry what the verdict names; with --method, for example raw, rollout and
+    flow as in the paper, all edges between layers and tokens. heatmap: layers × tokens. heads: the
+    heads of a layer × tokens. pronouns: layers × a few tokens. image: patches over the picture.
     sound: frames over time, below the waveform. generation: the tokens of an answer × its prompt.
 
     Example: attnflow figure heatmap "The food was not good." -o food.svg
@@ -89,6 +90,14 @@ def figure(  # noqa: PLR0913 - one argument per option of its own
     _check(chosen, given, words=options.get("words", False))
     look = {OPTIONS.get(name, name): value for name, value in given.items() if name not in PANELS}
     position = options.get("query")
+    if kind == "graph" and not ALL_EDGES & {*given, *options}:
+        session = running.one_session(item, model, make_request(options, answer=None))
+        if session.starts_at_target(session.config.method):
+            look |= _verdict(session)
+            drawing = compose(kind, theme=str(theme), width=width, **look)
+            save(drawing, output, overwrite=force, dpi=dpi)
+            _tell(session.warnings, output)
+            return
     # Edges of all positions, or of single heads, are those of attention unless others are named.
     if {"query", "heads"} & set(chosen.selection) and not {"edges", "method"} & set(options):
         options = {**options, "edges": "attention"}
@@ -119,6 +128,21 @@ def figure(  # noqa: PLR0913 - one argument per option of its own
     drawing = compose(kind, *results, theme=str(theme), width=width, **look)
     save(drawing, output, overwrite=force, dpi=dpi)
     _tell(session.warnings, output)
+
+
+ALL_EDGES = {"method", "edges", "query", "layer", "layers", "heads", "threshold", "to"}
+"""Options of a graph for which all edges are drawn."""
+
+
+def _verdict(session: Session) -> dict[str, Any]:
+    """The routes of the word that the verdict names, and the verdict."""
+    from attnflow.pipeline.choice import Shown
+    from attnflow.views.explorer.document import STANDALONE, find_all
+
+    method = session.config.method
+    key = find_all(session, [Shown(session, method)], STANDALONE.blanks).key
+    caption = running.caption(session, running.together([Shown(session, method)]))
+    return {"trace": session.trace(method, session.depth, session.query, key), "caption": caption}
 
 
 def _tell(warnings: Sequence[str], output: Path) -> None:

@@ -24,7 +24,11 @@ def test_a_page_says_why_it_has_no_check_by_blanking(monkeypatch):
         ("short", SERVED, ""),
         ("long", SERVED, "the method Blank-out does it."),
         ("long", STANDALONE, ""),
-        ("longer", STANDALONE, "(a page does that for up to 128); a page that is made with the "),
+        (
+            "longer",
+            STANDALONE,
+            "(a page does that for up to 128); made with the method Blank-out, ",
+        ),
     ):
         view = make_view(sizes[name], replace(extent, solved=8, pairs=1))
         said = " ".join(view["notes"])

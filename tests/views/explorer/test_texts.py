@@ -2,7 +2,9 @@
 
 import math
 import re
+from html import unescape
 from itertools import combinations
+from urllib.parse import parse_qs
 
 import httpx
 import numpy as np
@@ -143,6 +145,43 @@ def test_nothing_is_violated_on_the_list(tab, listed, scheme):
     tab.goto(f"{listed}/run")
     tab.click("summary")
     assert violations(tab) == []
+
+
+@pytest.fixture(scope="module")
+def sentences(tmp_path_factory):
+    sentiment = attnflow.load_model("sentiment")
+    folder = tmp_path_factory.mktemp("runs") / "sentences"
+    texts = ["The ending ruined everything.", "Great, another delay."]
+    made = make_listing(attnflow.run([{"text": text} for text in texts], folder, sentiment))
+    with running(make_app({"attnflow/sentiment": sentiment}, listing=made)) as url:
+        yield url
+
+
+@pytest.mark.browser
+def test_a_text_opens_as_its_row_shows_it(tab, sentences):
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.goto(f"{sentences}/run")
+    cell = tab.locator("tbody tr:first-child td:last-child")
+    assert cell.text_content() == "ruined"  # the word, of which “ru” is a piece
+    box, card = cell.bounding_box(), tab.locator(".texts .card").bounding_box()
+    assert box["x"] + box["width"] <= card["x"] + card["width"]
+    tab.click("tbody tr:first-child a")
+    tab.wait_for_selector(".token.traced")
+    assert "edges: relevance" in tab.text_content("#model-name")
+    assert tab.input_value("#edges") == "relevance"
+    assert tab.is_checked("input[name=method][value=relevance-flow]")
+    assert "because of “ruined”" in tab.text_content(".finding")
+
+
+def test_a_link_names_what_a_run_was_asked_for(classifier, tmp_path):
+    asked = {"target_column": "of", "contrast": "singular", "edges": "relevance", "words": True}
+    row = {"text": TEXTS[0], "of": "plural"}
+    made = attnflow.run([row], tmp_path / "run", classifier, methods="flow", **asked)
+    page = render_texts(make_listing(made), "m", "row", 1)
+    link = parse_qs(unescape(re.search(r'href="./#([^"]*)"', page).group(1)))
+    named = {"target": "plural", "contrast": "singular", "words": "1", "edges": "relevance"}
+    assert {name: link[name][0] for name in named} == named
+    assert link["method"] == ["relevance-flow"]
 
 
 def test_a_run_of_another_model_is_refused(made, capsys):

@@ -58,7 +58,7 @@ def test_words_layers_and_heads_are_knocked_out(tab, address, classifier):
     assert tab.locator(".chips li").count() == 0
     tab.select_option(".knockout-card [aria-label=Layer]", "3")  # by the keyboard alone
     tab.select_option(".knockout-card [aria-label=Head]", "1")
-    tab.click(".knockout-card button:has-text('Knock out')")
+    tab.click(".knockout-card button:text-is('Add layer or head')")
     head = attnflow.knockout(TEXT, classifier, edges=attnflow.Edges(layers=3, heads=1), random=5)
     assert said(tab).startswith(sentence(head))
     tab.click(".chips button")

@@ -162,7 +162,7 @@ def unknown_notice(
     special = set(tokenizer.all_special_ids) - {unknown}
     size = sum(token not in special for token in ids)
     distinct = list(dict.fromkeys(words))
-    named = ", ".join(f"“{word}”" for word in distinct[:MOST_NAMED])
+    named = ", ".join(map(_quoted, distinct[:MOST_NAMED]))
     more = f" and {len(distinct) - MOST_NAMED} more" if len(distinct) > MOST_NAMED else ""
     which = f": {named}{more}" if named else ""
     most = "; that is most of the text, so the answer says little" if count > MOSTLY * size else ""
@@ -190,11 +190,17 @@ def spelled_notice(
             spelled.append(text)
     if len(spelled) < FEWEST or len(spelled) <= MOSTLY * known:
         return ()
-    named = ", ".join(f"“{word}”" for word in list(dict.fromkeys(spelled))[:FEWEST])
+    named = ", ".join(map(_quoted, list(dict.fromkeys(spelled))[:FEWEST]))
     return (
-        f"the model reads {len(spelled)} of {known} words in pieces of one to three letters "
-        f"({named} …): it hardly knows the language, so the answer says little",
+        f"the model splits {len(spelled)} of {known} words into pieces of at most three letters on "
+        f"average ({named} …): it hardly knows the language, so the answer says little",
     )
+
+
+def _quoted(word: str) -> str:
+    """A word in quotation marks, which right-to-left letters in it don't reorder."""
+    turned = any(unicodedata.bidirectional(letter) in ("R", "AL", "AN") for letter in word)
+    return f"“\u2068{word}\u2069”" if turned else f"“{word}”"
 
 
 BETWEEN = " / "  # the texts of a pair where they are displayed

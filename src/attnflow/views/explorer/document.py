@@ -51,6 +51,8 @@ from attnflow.views.explorer.schema import (
     pack,
 )
 from attnflow.views.wording.findings import find, find_each, merged_scores
+from attnflow.views.wording.knockouts import beside_blanking
+from attnflow.views.wording.labels import LONGEST, word_labels
 from attnflow.views.wording.names import is_signed, method_id, method_info, name_of
 from attnflow.views.wording.numbers import as_sentence
 from attnflow.views.wording.summaries import BLANK_OUT, summarize
@@ -241,7 +243,8 @@ def _unchecked(session: Session, why: str, extent: Extent) -> list[str]:
     if extent.all_methods:
         return [as_sentence(f"{why}; the method {title} does it")]
     limit = f" (a page does that for up to {extent.blanks})" if session.size > extent.blanks else ""
-    return [as_sentence(f"{why}{limit}; a page that is made with the method {title} has it")]
+    always = f"made with the method {title}, it checks texts of any length"
+    return [as_sentence(f"{why}{limit}; {always}")]
 
 
 def shown_id(session: Session, method: str) -> str:
@@ -314,6 +317,7 @@ def _traces(
         most = extent.verified
         traces = [*verified(session, traces[:most]), *traces[most:]]
     found = to_traces(traces, written_labels(session.tokens.names, session.tokens))
+    _compare_with_blanking(session, traces, found)
     for each in found:
         each["edges"] = each["edges"][: extent.trace_edges]
     return found
@@ -533,19 +537,34 @@ def find_all(session: Session, methods: Sequence[Shown], blanks: int) -> Found:
     if is_signed(main):  # what speaks against the answer may be what is asked for
         sizes = np.abs(merged_scores(main))
         order = tuple(sorted(order, key=lambda at: -sizes[at]))
-    if session.config.words:
-        order = tuple(session.groups[at][0] for at in order)
-    # What the headline names as the answer's reason is traced, and not what speaks against it.
-    parts = summary.main.parts
-    named = {part.position for part in parts if part.role in ("token", "for")}
-    words = [group for group in session.groups if named & set(group)]
-    order = (*(at for at in order if any(at in group for group in words)), *order)
+    names, words = session.tokens.names, session.config.words
+    of_token = {at: group for group in session.groups for at in group}
+    group_of = session.groups if words else [of_token[at] for at in range(session.size)]
+    if words:
+        order = tuple(group_of[at][0] for at in order)
+    # What the headline names as the answer's reason is traced, and not what it doubts or what
+    # speaks against it; of a split word no single letter, where there is another piece.
+    found, verdict = summary.main, summary.main.verdict
+    reasons = () if verdict is None else verdict.words
+    shown = [part.position for part in found.parts if part.role in ("token", "for")]
+    named = [group_of[at] for at in (*reasons, *shown) if at is not None]
+    first = [at for group in named for at in order if at in group]
+    first.sort(key=lambda at: len(of_token[at]) > 1 and _is_letter(names[at]))
+    order = (*first, *order)
     return Found(
-        describe_findings(summary.each, [(of.layer, session.query) for of in attributions]),
+        describe_findings(
+            summary.each,
+            [(of.layer, session.query) for of in attributions],
+            session.groups if words else (),
+        ),
         summary.agreement,
         summary.unchecked,
         first_key(order, session.tokens.names, session.tokens),
     )
+
+
+def _is_letter(token: str) -> bool:
+    return sum(map(str.isalnum, token)) == 1
 
 
 def find_elsewhere(
@@ -564,7 +583,8 @@ def find_elsewhere(
     info = method_info(method, session.config.rule.name)
     if not info.layered:
         only = find(session.attribution(method), None, check)
-        return describe_findings([only], [(session.depth, session.query)])
+        groups = session.groups if session.config.words else ()
+        return describe_findings([only], [(session.depth, session.query)], groups)
     found = _attribution(session, method, layers, queries, values)
     ties = None
     if info.tie_breaker:
@@ -607,7 +627,27 @@ def trace_path(
     """The trace of one score of a session; with ``verify`` its cut is removed from the model."""
     trace = session.trace(method, layer, query, key)
     found = verified(session, [trace], verify=True) if verify else [trace]
-    return to_traces(found, written_labels(session.tokens.names, session.tokens))[0]
+    shown = to_traces(found, written_labels(session.tokens.names, session.tokens))
+    _compare_with_blanking(session, found, shown)
+    return shown[0]
+
+
+def _compare_with_blanking(
+    session: Session, traces: Sequence[FlowTrace], shown: Sequence[Trace]
+) -> None:
+    """Say why removing the edges of a word does more than blanking it, where both are known."""
+    known = any(each.knockout for each in traces) and session.blanking.known
+    check = check_by_blanking(session, session.size) if known else None
+    if check is None or check.contrast:
+        return
+    labels = word_labels(check.scores, LONGEST)
+    place = {at: word for word, group in enumerate(session.groups) for at in group}
+    for trace, each in zip(traces, shown, strict=True):
+        at = place[trace.key] if session.config.words else trace.key
+        removal, found = check.removals[at], trace.knockout
+        if removal is not None and found is not None and found.target == check.target:
+            why = beside_blanking(found, labels[at], removal.change)
+            each["verified"] = " ".join(filter(None, [each["verified"], why]))
 
 
 def knocked_out(session: Session, edges: Sequence[Edges], random: int) -> KnockedOut:

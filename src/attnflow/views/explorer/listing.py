@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import fmean
 
@@ -14,12 +14,14 @@ from attnflow.evaluation.agreement import spearman
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import round_scores
 from attnflow.runs.reading import BadRow, Run
+from attnflow.views.wording.findings import rank
 from attnflow.views.wording.labels import label
-from attnflow.views.wording.names import name_with_edges
+from attnflow.views.wording.names import method_id, name_with_edges
 from attnflow.views.wording.numbers import percent
 
 MOST_TEXT = 2000  # characters of a text: longer ones are cut, and can't be opened
-WIDEST = 24  # cells of a token
+WIDEST = 24  # cells of a word
+ASKED = {"bos": "true", "words": "1"}  # options of a run, and how links have them
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Entry:
         prediction: What the model says, with its probability.
         disagreement: 1 less the mean rank correlation of all pairs of methods, over ordinary
             tokens: 0 where all agree, 1 where they have nothing in common, NaN where undefined.
-        highest: For each explainer the token with the highest score.
+        highest: For each explainer the word with the highest score.
+        target: What a link must name for the same scores: the target and what it is compared with.
     """
 
     row: int
@@ -44,6 +47,7 @@ class Entry:
     prediction: str
     disagreement: float
     highest: tuple[str, ...]
+    target: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class Listing:
     Attributes:
         name: The run's folder.
         explainers: The method and the edges of each column, as titles.
-        shown: What a link asks for: edges and the first method, where all have the same edges.
+        shown: What a link asks for: the edges, and the first method as documents call it, where all
+            have the same edges; and what else the run was asked for that the page can show.
         linked: Whether a link can open a row's text: one that is half of a pair can't be.
     """
 
@@ -79,10 +84,14 @@ def make_listing(run: Run, advance: Callable[[float], None] = lambda _: None) ->
         advance(done)
     edges = {of.options["edges"] for of in first if of.options.get("edges")}
     asked = run.manifest["request"]
+    shown = {name: value for name, value in ASKED.items() if asked["options"].get(name)}
+    if len(edges) == 1:
+        (rule,) = edges
+        shown |= {"edges": rule, "method": method_id(first[0].method, rule)}
     return Listing(
         run.folder.name,
         tuple(name_with_edges(of) for of in first),
-        {"edges": edges.pop(), "method": first[0].method} if len(edges) == 1 else {},
+        shown,
         asked["input"]["columns"]["pair"] is None,
         tuple(sorted(entries, key=_largest_first)),
         tuple(run.errors),
@@ -100,7 +109,6 @@ def _entry(row: int, name: str | None, attributions: Sequence[Attribution]) -> E
     likely = ""
     if said is not None and not math.isnan(said.probability):
         likely = f" {percent(said.probability)}"
-    tops = [of.top(1) for of in attributions]
     return Entry(
         row,
         name,
@@ -108,8 +116,28 @@ def _entry(row: int, name: str | None, attributions: Sequence[Attribution]) -> E
         len(one.text) <= MOST_TEXT,
         "" if said is None else f"{said.label}{likely}",
         disagreement(attributions),
-        tuple(label(top[0][0], WIDEST) if top else "" for top in tops),
+        tuple(_highest(of) for of in attributions),
+        _target(one),
     )
+
+
+def _highest(of: Attribution) -> str:
+    """The word with the highest score, whole where its piece has it."""
+    at = rank(of)[0]
+    word = None if of.word_ids is None else of.word_ids[at]
+    return label(of.tokens[at] if word is None else of.word_texts[word], WIDEST)
+
+
+def _target(of: Attribution) -> dict[str, str]:
+    """The target and the contrast, where the scores are of another than what is predicted."""
+    target, contrast = of.options.get("target"), of.options.get("contrast")
+    predicted = None if of.prediction is None else of.prediction.label
+    named = {} if target in (None, predicted) and contrast is None else {"target": target}
+    return {
+        name: str(each)
+        for name, each in {**named, "contrast": contrast}.items()
+        if each is not None
+    }
 
 
 def disagreement(attributions: Sequence[Attribution]) -> float:

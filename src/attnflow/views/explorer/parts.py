@@ -12,6 +12,7 @@ from attnflow.methods import METHODS
 from attnflow.records import Attribution, PatchGrid, Prediction
 from attnflow.records.selection import word_groups
 from attnflow.views.explorer.schema import (
+    FindingPart,
     FoundByMethod,
     Grid,
     LabelledTokens,
@@ -24,6 +25,7 @@ from attnflow.views.wording.findings import Finding
 from attnflow.views.wording.labels import UNKNOWN, printable
 from attnflow.views.wording.names import method_info, rule_title, titled, unit_note
 from attnflow.views.wording.numbers import as_sentence
+from attnflow.views.wording.verdicts import Phrase
 
 if TYPE_CHECKING:
     from attnflow.models.adapter import Tokens
@@ -68,9 +70,14 @@ def describe_rule(name: str) -> Rule:
 
 
 def describe_findings(
-    findings: Iterable[Finding], places: Iterable[tuple[int, int]]
+    findings: Iterable[Finding],
+    places: Iterable[tuple[int, int]],
+    groups: Sequence[Sequence[int]] = (),
 ) -> list[FoundByMethod]:
-    """Findings at these layers and positions as plain data."""
+    """Findings at these layers and positions as plain data.
+
+    ``groups`` are the words, where words are explained.
+    """
     findings = list(findings)
     notes = {note: as_sentence(note) for note in {n for found in findings for n in found.notes}}
     return [
@@ -78,7 +85,7 @@ def describe_findings(
             "method": found.name.replace(" ", "-"),
             "layer": layer,
             "query": query,
-            "parts": [{"text": part.text, "role": part.role} for part in found.parts],
+            "parts": [_part(part, groups) for part in found.parts],
             "evidence": found.evidence,
             "notes": [notes[note] for note in found.notes],
             "tied": found.tied,
@@ -86,6 +93,14 @@ def describe_findings(
         }
         for found, (layer, query) in zip(findings, places, strict=True)
     ]
+
+
+def _part(part: Phrase, groups: Sequence[Sequence[int]]) -> FindingPart:
+    at = part.position
+    made: FindingPart = {"text": part.text, "role": part.role}
+    if at is not None:
+        made["at"] = groups[at][0] if groups else at
+    return made
 
 
 def first_key(order: Sequence[int], tokens: Sequence[str], of: Tokens | Attribution) -> int:

@@ -65,10 +65,14 @@ class Trace(TypedDict):
 
 
 class FindingPart(TypedDict):
-    """A piece of a sentence; its ``role`` is "said", "token", "for", "against" or empty."""
+    """A piece of a sentence; its ``role`` is "said", "token", "for", "against" or empty.
+
+    ``at`` is the position of a token, the first of its word where words are explained.
+    """
 
     text: str
     role: str
+    at: NotRequired[int]
 
 
 class FoundByMethod(TypedDict):

@@ -25,11 +25,12 @@ LANE = 16  # pixels
 HEIGHT = 78  # of a step, about
 CLASSES = {"passed on": "passed"}
 LEGEND = (
-    "An arrow leads from a step to one that reads it: hidden from that one, what is read of it "
-    "(underlined) is at most half as likely. Coloured arrows end in the conclusion. Hidden: the "
-    "conclusion cannot read the step; deleted: the step is taken out of the text. Both are changes "
-    "of the conclusion’s log-probability; −0.69 is half as likely. Score: the step’s share of what "
-    "the conclusion came from, which claims nothing by itself."
+    "An arrow leads from a step to one that reads it. Underlined are the words of a step that are "
+    "read further on; where the step before the arrow is hidden, those of the step behind it (of "
+    "the conclusion, all words) are at most half as likely. Coloured arrows end in the conclusion. "
+    "Hidden: the conclusion cannot read the step; deleted: the step is taken out of the text. Both "
+    "are changes of the conclusion’s log-probability; −0.69 is half as likely. Score: the step’s "
+    "share of what the conclusion came from, which claims nothing by itself."
 )
 
 

@@ -15,7 +15,14 @@ from attnflow.views.figures import axes
 from attnflow.views.figures.axes import Scale, Theme
 from attnflow.views.kinds import Kind
 from attnflow.views.wording.labels import written
-from attnflow.views.wording.names import has_layers, info_of, is_signed, rule_name, signs_note
+from attnflow.views.wording.names import (
+    has_layers,
+    info_of,
+    is_signed,
+    rule_name,
+    signs_note,
+    unit_of,
+)
 from attnflow.views.wording.numbers import number, share
 from attnflow.views.wording.traces import carrying
 
@@ -205,7 +212,9 @@ def draw_routes(
     others = np.where(carrying(trace) & (carried == 0), flows, 0.0)
     grey = Lines(theme.muted, 2, largest, faint=True)
     edges(ax, keep_strongest(others, BUDGET), range(len(tokens)), grey)
-    colour = Lines(theme.method(trace.method), 3, largest)
+    info = info_of(trace)
+    sign = sign_colour(1 if trace.value >= 0 else -1, dark=theme.dark)
+    colour = Lines(sign if info.signed else theme.method(trace.method), 3, largest)
     edges(ax, carried, range(len(tokens)), colour)
     _mark_cut(ax, trace, theme)
     axes.token_rows(ax, tokens, theme, bold=trace.key)
@@ -214,8 +223,9 @@ def draw_routes(
     axes.columns(ax, names, theme.muted, layers)
     axes.heading(ax, f"Routes from {axes.label(tokens[trace.key])}", theme, trace.method)
     coloured = sum(route.amount for route in trace.routes[:most])
-    part = coloured / trace.value if trace.value else 0.0
-    source = f"{trace.method} {number(trace.value)} to {axes.label(tokens[trace.query])}"
+    part = coloured / abs(trace.value) if trace.value else 0.0
+    amount = " ".join(filter(None, [number(trace.value), unit_of(trace.method, trace.options)]))
+    source = f"{info.name} {amount} to {axes.label(tokens[trace.query])}"
     legend = f"coloured: the largest routes, {share(part)} of it"
     legend += "; grey: the strongest edges of others" if others.any() else ""
     axes.note(ax, f"{source}; {legend}; dots: bottleneck; width: amount", theme)
@@ -240,7 +250,7 @@ def _mark_cut(ax: Axes, trace: FlowTrace, theme: Theme) -> None:
         LineCollection(
             lines,
             colors=[to_rgba(theme.cut, 0.3 + 0.7 * edge.capacity / largest) for edge in cut],
-            linewidths=[0.4 + 1.2 * edge.capacity for edge in cut],
+            linewidths=[0.4 + 1.2 * edge.capacity / max(1.0, largest) for edge in cut],
             linestyles=(0, (1.2, 1.6)),
             zorder=4,
         ),
@@ -248,11 +258,12 @@ def _mark_cut(ax: Axes, trace: FlowTrace, theme: Theme) -> None:
     )
 
 
-def size(attribution: Attribution, **_: Any) -> tuple[float, float]:
+def size(shown: Attribution | FlowTrace, **_: Any) -> tuple[float, float]:
     """Width and height of the drawing in inches, without tokens and title."""
-    tokens = len(attribution.tokens)
+    tokens = len(shown.tokens)
     wide = 0.4 if tokens <= 12 else 0.5
-    across = min(WIDEST, max(2.0, wide * len(attribution.layers)))
+    layers = len(shown.layers if isinstance(shown, Attribution) else shown.edges)
+    across = min(WIDEST, max(2.0, wide * layers))
     return across, max(1.2, Scale(tokens).height)
 
 

@@ -12,6 +12,7 @@ from attnflow.errors import InputError
 from attnflow.views.figures import axes, graph, maps, pronouns
 from attnflow.views.figures.axes import Scale, Theme
 from attnflow.views.figures.files import PageFigure
+from attnflow.views.wording.labels import written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +57,7 @@ def compose(
     ``width``, in inches, is that of the page; without it a figure is as wide as it needs. The
     ``caption`` tells by default what was found.
     """
-    if not attributions:
+    if not attributions and options.get("trace") is None:
         msg = "a figure needs at least one attribution"
         raise InputError(msg)
     probabilities = options.pop("probabilities", None)
@@ -68,13 +69,13 @@ def compose(
         bars = Panel(lambda ax: pronouns.bars(ax, probabilities, theme, height), wide, height)
         panels.insert(0, bars)
     if trace is not None:
-        tokens = attributions[-1].tokens
-        wide, high = graph.size(attributions[-1])
+        tokens = attributions[-1].tokens if attributions else written(trace)
+        wide, high = graph.size(attributions[-1] if attributions else trace)
         panels.append(
             Panel(lambda ax: graph.draw_routes(ax, trace, tokens, theme), wide, high, tokens)
         )
     if caption is None:
-        caption = "" if probabilities else axes.finding_of(attributions)
+        caption = "" if probabilities or not attributions else axes.finding_of(attributions)
     return _arrange(panels, theme, width, caption)
 
 

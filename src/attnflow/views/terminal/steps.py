@@ -79,7 +79,7 @@ def step_table(found: Reasoning, console: Console) -> Table:
         table.add_row(Text(line, "cyan"), Text(name, strong), text, *cells)
     table.caption = Text(
         "hidden from the conclusion, deleted: change of its log-probability; score: share of what "
-        "it came from; arrows: which step reads which, as measured",
+        "it came from; ▶: a step that reads the one where the line starts, as measured",
         style="dim",
     )
     table.caption_justify = "left"
@@ -101,10 +101,17 @@ def draw_arrows(edges: Sequence[tuple[int, int]], rows: int) -> list[str]:
         for row in range(source, targets[-1] + 1):
             above, below = UP * (row > source), DOWN * (row < targets[-1])
             grid[row][2 * column] |= above | below
-            if row in (source, *targets):
-                grid[row][2 * column] |= RIGHT
-                for at in range(2 * column + 1, width):
-                    grid[row][at] |= LEFT | RIGHT
+    for source, targets, column in lanes:
+        for row in (source, *targets):
+            # A lane that neither starts nor ends here is crossed, not joined.
+            passing = {
+                2 * other.column
+                for other in lanes
+                if other.source < row < other.targets[-1] and row not in other.targets
+            }
+            grid[row][2 * column] |= RIGHT
+            for at in range(2 * column + 1, width):
+                grid[row][at] |= 0 if at in passing else LEFT | RIGHT
     lines = ["".join(LINES[cell] for cell in row) for row in grid]
     for _, target in edges:
         lines[target] = lines[target][:-1] + "▶"

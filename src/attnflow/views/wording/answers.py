@@ -34,6 +34,7 @@ WORTH_NAMING = 0.05  # of all scores
 SMALL, SMALL_EACH = math.log(2), 0.1
 DECIDES, DECIDES_EACH = math.log(4), 0.2
 LEAST = 0.0001  # probability that is told without a power of ten
+LEAST_BOTH = 1e-7  # the same of two that are compared
 ONE_PERCENT = 0.0095  # what is told as 1 %
 MOST_LOG = 300.0
 MOST_DIGITS = 9  # of a number that is written out
@@ -241,12 +242,12 @@ class Margin(Odds):
     def told(self, drop: float = 0.0) -> str:
         """The odds after a drop, as of a bet.
 
-        >>> Margin(math.log(4), 2).told(), Margin(0.0, 2).told(1.0)
-        ('4.0:1', '1:2.7')
+        >>> Margin(math.log(4), 2).told(), Margin(0.0, 2).told(1.0), Margin(0.0, 2).told(33.4)
+        ('4.0:1', '1:2.7', '1:10¹⁴')
         """
         value = self.log_probability - drop
         size = math.exp(min(abs(value), MOST_LOG))
-        one = f"{size:.1f}" if size < 10 else f"{size:.0f}" if size < 1e4 else number(size)
+        one = f"{size:.1f}" if size < 10 else f"{size:.0f}" if size < 1e4 else _large(abs(value))
         return f"{one}:1" if value >= 0 else f"1:{one}"
 
 
@@ -256,11 +257,31 @@ def one_in(log: float) -> str:
     >>> one_in(math.log(70_900)), one_in(math.log(10) * 400.5)
     ('1 in 71,000', '1 in 10⁴⁰⁰')
     """
+    return f"1 in {_large(log)}"
+
+
+def _large(log: float) -> str:
+    """A number in two digits, whose logarithm is given; without them above a thousand million."""
     digits = int(log / math.log(10))
     if digits >= MOST_DIGITS:
-        return f"1 in 10{str(digits).translate(RAISED)}"
+        return f"10{str(digits).translate(RAISED)}"
     size = 10 ** (digits - 1)
-    return f"1 in {round(math.exp(log) / size) * size:,}"
+    return f"{round(math.exp(log) / size) * size:,}"
+
+
+def _both(first: float, second: float) -> tuple[str, str]:
+    """Two probabilities, by their logarithms, in one unit: percent, unless one is next to nothing.
+
+    >>> _both(-math.log(56_000), math.log(0.0062)), _both(math.log(0.5), math.log(0.042))
+    (('0.0018 %', '0.62 %'), ('50 %', '4 %'))
+    """
+    if not LEAST_BOTH <= math.exp(min(first, second)) < LEAST:
+        return Odds(first, 1).told(), Odds(second, 1).told()
+    return _two_digits(100 * math.exp(first)), _two_digits(100 * math.exp(second))
+
+
+def _two_digits(size: float) -> str:
+    return f"{size:.{max(0, 1 - math.floor(math.log10(size)))}f} %"
 
 
 @dataclass(frozen=True)
@@ -447,11 +468,11 @@ class _Case:
         if self.found.contrast is None:
             return ""
         second = self.found.contrast
-        first = Odds(float(self.found.log_probabilities.sum()), 1)
+        first = float(self.found.log_probabilities.sum())
+        theirs, ours = _both(second.log_probability, first)
         return (
-            f"The model gives {_quoted(second.text)} a probability of "
-            f"{Odds(second.log_probability, 1).told()}, and {_quoted(self.found.answer_text)} one "
-            f"of {first.told()}"
+            f"The model gives {_quoted(second.text)} a probability of {theirs}, and "
+            f"{_quoted(self.found.answer_text)} one of {ours}"
         )
 
     def ended(self, said: str) -> str:

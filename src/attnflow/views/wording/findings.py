@@ -386,7 +386,9 @@ class _Wording:
 
     def _even(self) -> list[Phrase]:
         """That no token stands out, and whose score is the highest all the same."""
-        start = f"; by {self.common.name} no {self._one} stands out: the highest score, of "
+        beside = len(self.common.places) < len(self.attribution.tokens)
+        aside = "special tokens aside, " if beside and not self._kind else ""
+        start = f"; by {self.common.name} no {self._one} stands out: {aside}the highest score, of "
         rest = f", is {number(self._highest / self._mean)} × the mean of all {len(self.order)}"
         return [Phrase(start), self._part(self.order[0]), Phrase(rest)]
 
@@ -420,14 +422,14 @@ class _Wording:
         return parts
 
     def _beside(self, named: Sequence[int]) -> list[Phrase]:
-        """Words that speak against the answer, by the experiment or by the signs of scores."""
+        """The word that speaks against the answer; without the experiment, only by its score."""
         if self.experiment is not None:
             return self.experiment.against(named)
         lowest = min(self.order, key=lambda at: self.scores[at])
         much = self.scores[lowest] < 0 and self.scores[lowest] <= -COUNTER * max(self._highest, 0.0)
         if not much or lowest in named:
             return []
-        return [Phrase("; "), self._part(lowest, "against"), Phrase(" pulls the other way")]
+        return [Phrase("; the highest score against it is that of "), self._part(lowest)]
 
     def notes(self, *, full: bool) -> list[str]:
         """What a reader must know about ties and ratios, in sentences."""
@@ -443,6 +445,12 @@ class _Wording:
         if self.tied > 1 and self.common.ties != "text":
             order = f"are in the order of {self.common.ties}"
             notes.append(f"equal scores of {self.common.name} {order}")
+        numbered = [at for at in self.chosen if self.common.labels[at].endswith(f":{at}")]
+        if numbered:
+            name = self.common.labels[numbered[0]]
+            notes.append(
+                f"“{name}”: the number is its position, from 0, as the word is there more than once"
+            )
         if is_ratio(of):
             notes.append("scores are × chance: 1 is what even attention would give")
         if of.options.get("correction") == "sink":

@@ -7,7 +7,8 @@ from statistics import fmean
 
 from attnflow.records.knockout import Knockout, Outcome
 from attnflow.views.wording.labels import isolate
-from attnflow.views.wording.numbers import number, percent
+from attnflow.views.wording.numbers import number, percent, points
+from attnflow.views.wording.verdicts import REASON, SLIGHT
 
 LEAST = 0.0005  # a smaller probability is told by its logarithm
 
@@ -37,6 +38,24 @@ def _turn(found: Knockout) -> str:
     if before is None or after is None or before.label == after.label:
         return ""
     return f", and the prediction becomes “{isolate(after.label)}”"
+
+
+def beside_blanking(found: Knockout, word: str, change: float) -> str:
+    """Why removing edges does not do what blanking their word does; empty where it does.
+
+    ``change`` is that of the probability without the word.
+    """
+    edges = found.after.probability - found.before.probability
+    small, large = sorted((edges, change), key=abs)
+    if found.contrast is not None or abs(large) < SLIGHT or small / large >= REASON:
+        return ""
+    blanking = f"Blanking “{word}” changes it by {points(change)}: "
+    if large == change:
+        return f"{blanking}the word does more than passes over these edges."
+    return (
+        f"{blanking}the model then reads the other words in another way, and these edges carry "
+        "what came from those, too."
+    )
 
 
 def subject(found: Knockout) -> str:

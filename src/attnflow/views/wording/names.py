@@ -90,7 +90,8 @@ def method_info(name: str, edges: object = "attention") -> MethodInfo:
 
 
 ARRIVES = {
-    "flow": "How much of the answer’s logit can have come from each token, for it less against it.",
+    "flow": "How much of the answer’s logit can have come from each token: what speaks for it, "
+    "less what speaks against it.",
     "rollout": "How much of the answer’s logit came from each token, over all paths.",
 }
 """What scores are that start at the target."""

@@ -75,14 +75,27 @@ def _plain(value: float) -> str:
     return f"{'−' if value < 0 else ''}{size:.{digits}f}"
 
 
-def percent(share: float) -> str:
+def percent(share: float, digits: int = 1) -> str:
     """A probability, with one digit more where it is nearly 0 or 1.
 
     >>> percent(0.947), percent(0.9998), percent(0.0001)
     ('94.7 %', '99.98 %', '0.01 %')
     """
-    digits = 2 if share > 0.9995 or share < 0.0005 else 1
+    digits = 2 if share > 0.9995 or share < 0.0005 else digits
     return f"{100 * share:.{digits}f} %"
+
+
+def digits_for(before: float, afters: Iterable[float]) -> int:
+    """How many digits probabilities need, so that their differences are the ones that are shown.
+
+    >>> digits_for(0.9, [0.5]), digits_for(0.7885, [0.6021])
+    (1, 2)
+    """
+    for after in afters:
+        shown = [float(percent(each)[:-2]) for each in (before, after)]
+        if f"{abs(shown[1] - shown[0]):.1f}" != f"{abs(100 * (after - before)):.1f}":
+            return 2
+    return 1
 
 
 def share(part: float) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 from attnflow.records.reasoning import NEEDED, Reasoning, StepRow
+from attnflow.views.wording.answers import one_in
 from attnflow.views.wording.labels import LONGEST, label
 from attnflow.views.wording.numbers import join_names, percent
 
 MOST_NAMED = 4
+BESIDE = 0.25  # of the largest change: what changes less, matters much less
 MANY = 3  # steps that are told in one sentence
 LEAST = 0.0005  # a smaller probability is told by how many times it changes
 SAME = 0.05  # a change of a log-probability that is told as none
@@ -96,12 +98,16 @@ def _needed(found: Reasoning, rows: list[StepRow]) -> str:
     if first.deleted is not None:
         cases.append((first.deleted, f"if {name} is deleted"))
     told = f"The conclusion depends on {name}: {_falls(found, *cases)}."
-    if not others:
-        return told
-    more = [f"{step_name(row.name)} ({_both(row)})" for row in others[:MOST_NAMED]]
-    if len(others) > MOST_NAMED:
-        more.append(f"{len(others) - MOST_NAMED} more")
-    return f"{told} It also depends on {join_names(more)}."
+    before = float(found.log_probabilities[found.conclusion])
+    if math.exp(before) < LEAST:
+        told += f" It is unlikely in any case: its probability is {one_in(-before)}."
+    beside = [row for row in others if row.direct >= BESIDE * first.direct]
+    for verb, rows in (("also depends", beside), ("depends much less", others[len(beside) :])):
+        more = [f"{step_name(row.name)} ({_both(row)})" for row in rows[:MOST_NAMED]]
+        if len(rows) > MOST_NAMED:
+            more.append(f"{len(rows) - MOST_NAMED} more")
+        told += f" It {verb} on {join_names(more)}." if rows else ""
+    return told
 
 
 def _unmeasured(found: Reasoning, rows: list[StepRow]) -> list[str]:

@@ -175,7 +175,7 @@ def cut_sentence(trace: FlowTrace, names: Sequence[str]) -> str:
         parts.append(f"the answer read it {whence}in {_in_layers(found.by_answer, step)}")
     if found.itself:
         if found.taken_over:
-            part = f"{share(found.own_share)} of it"
+            part = f"{share(found.own_share)} of the flow"
             own = f"{part} from {key} itself in {_in_layers(found.itself, step)}"
             parts[-1:] = (
                 [f"{parts[-1]}, and {own}"]

@@ -7,17 +7,20 @@ what the method found is compared with it. Where it was not, nothing of the kind
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from attnflow.evaluation.blanking_check import BlankingCheck, Removal
 from attnflow.views.wording.labels import LONGEST, label
-from attnflow.views.wording.numbers import percent, points
+from attnflow.views.wording.numbers import digits_for, percent, points
 
 LITTLE = 0.01  # of probability: smaller changes are neither for nor against the answer
 SLIGHT = 0.05  # of probability: smaller changes are called small
 UNLIKELY = 0.1  # a less likely answer has no reason
+NEARLY = 0.9  # of the largest fall: such a word is named with the first one
 ALIKE = 0.8  # of the largest fall: without such a word the answer falls about as much
 REASON = 0.5  # of the largest fall: a word that the method names is then called a reason, too
 COUNTER = 0.2  # of the largest change: a change of this size in the other direction is named
@@ -78,14 +81,17 @@ class Experiment:
             return Verdict("none")
         if self.check.probability < UNLIKELY and not self.check.contrast:
             return Verdict("unlikely", (first,))
-        alike = {self.name(at) for at in self.order if self._falls_alike(at, first)}
+        alike = {self.name(at) for at in self._alike(first)}
         if len(alike) > MOST_NAMED:
             return Verdict("many", count=len(alike))
         if not self._turns_at(first) and abs(self.change(first)) < SLIGHT:
             return Verdict("little", (first,))
+        most = NEARLY * self.change(first) + 1e-9  # rounding
+        nearly = [at for at in self.order if self.change(at) <= most]
+        equals = sorted((at for at in nearly if self.role(at) == "for"), key=self.change)
         near = [at for at in named if self._falls_alike(at, first, REASON)]
         words: dict[str, int] = {}
-        for at in (first, *near):
+        for at in (first, *equals, *near):
             words.setdefault(self.name(at), at)
         return Verdict("because", tuple(words.values()))
 
@@ -100,7 +106,7 @@ class Experiment:
                 *words,
             ]
         if verdict.kind == "many":
-            falls = "changes" if self._turns_at(self.first) else "falls by about as much"
+            falls = self._as_much()
             any_of = f"without any one of {verdict.count} {plural(self.kind, 2).strip() or 'words'}"
             return [Phrase(f"; no single {one} decides: {any_of} the {self._matter} {falls}")]
         if verdict.kind == "little":
@@ -135,7 +141,7 @@ class Experiment:
         if self.name(most) in map(self.name, named) or self.change(most) < COUNTER * fall:
             return []
         other = any(self.role(at) == "against" for at in named)
-        pulls = " pulls that way, too" if other else " pulls the other way"
+        pulls = " pulls against the answer, too" if other else " pulls the other way"
         return [Phrase(f"; {self.kind}"), self._part(most), Phrase(pulls)]
 
     def evidence(self, named: Sequence[int]) -> str:
@@ -146,21 +152,24 @@ class Experiment:
         before = label(self.check.target, LONGEST)
         if self.check.contrast:
             before += f" against {label(self.check.contrast, LONGEST)}"
-        before += f" {percent(self.check.probability)}"
         if self._nothing_changes() and len({self.name(at) for at in self.order}) > 1:
             of_source = self.check.places is not None and not self.kind
             one = f"{self.kind.strip() or 'word'}{' of the source' if of_source else ''}"
+            before += f" {percent(self.check.probability)}"
             return f"Without any one {one}, {before} changes by less than {100 * LITTLE:.0f} point."
         # The experiment's own word first, then the method's, then what changes it most upwards.
         first = strongest if self.first is None else self.first
-        sentences = [f"Without {self._quoted(first)}: {before} → {self._then(first)}."]
-        shown = {self.name(first)}
         known = [at for at in named if self.check.removals[at] is not None]
-        for at in (*known[:1], strongest):
-            if self.name(at) not in shown:
-                shown.add(self.name(at))
-                sentences.append(f"Without {self._quoted(at)}: → {self._then(at)}.")
-        return " ".join(sentences)
+        words: dict[str, int] = {}
+        for at in (first, *known[:1], strongest):
+            words.setdefault(self.name(at), at)
+        whole = self.check.probability
+        digits = digits_for(whole, (whole + self.change(at) for at in words.values()))
+        before += f" {percent(whole, digits)}"
+        return " ".join(
+            f"Without {self._quoted(at)}: {start}→ {self._then(at, digits)}."
+            for at, start in zip(words.values(), (f"{before} ", "", ""), strict=False)
+        )
 
     @property
     def first(self) -> int | None:
@@ -201,12 +210,27 @@ class Experiment:
         return all(each and abs(each.change) < LITTLE and not self._turns(each) for each in every)
 
     def _falls_alike(self, at: int, first: int, share: float = ALIKE) -> bool:
-        """Whether the answer falls, or turns, without a word as it does without the first one."""
-        if self.role(at) != "for":
-            return False
-        return self._turns_at(at) or (
-            not self._turns_at(first) and self.change(at) <= share * self.change(first)
-        )
+        """Whether the answer turns without a word, or falls as it does without the first one."""
+        much = self._turns_at(at) or self.change(at) <= share * self.change(first)
+        return much and self.role(at) == "for"
+
+    def _alike(self, first: int) -> list[int]:
+        """The words without which it turns, or falls as much; a full stop or a comma is none."""
+        return [
+            at
+            for at in self.order
+            if self._falls_alike(at, first) and not _is_punctuation(self.name(at))
+        ]
+
+    def _as_much(self) -> str:
+        """What happens without any one of many words."""
+        first = self.first
+        alike = [] if first is None else self._alike(first)
+        if all(self._turns_at(at) for at in alike):
+            return "changes"
+        most = 0.0 if first is None else ALIKE * self.change(first)
+        turned = any(self.change(at) > most for at in alike)
+        return f"falls by about as much{', or changes' if turned else ''}"
 
     def _turns_at(self, at: int | None) -> bool:
         removal = None if at is None else self.check.removals[at]
@@ -217,8 +241,8 @@ class Experiment:
 
     def _counted(self, places: Sequence[int]) -> list[int]:
         """Those without which the answer falls as without many others."""
-        first = self.first
-        return [at for at in places if first is not None and self._falls_alike(at, first)]
+        alike = [] if self.first is None else self._alike(self.first)
+        return [at for at in places if at in alike]
 
     def _among(self, places: Sequence[int]) -> list[Phrase]:
         """Words that are some of many."""
@@ -258,9 +282,9 @@ class Experiment:
     def _matter(self) -> str:
         return "choice" if self.check.contrast else "answer"
 
-    def _then(self, at: int) -> str:
+    def _then(self, at: int, digits: int) -> str:
         change = self.change(at)
-        then = f"{percent(self.check.probability + change)} ({points(change)})"
+        then = f"{percent(self.check.probability + change, digits)} ({points(change)})"
         removal = self.check.removals[at]
         if removal is None or not self._turns(removal):
             return then
@@ -274,6 +298,12 @@ class Experiment:
 
     def _part(self, at: int) -> Phrase:
         return Phrase(self.name(at), self.role(at), at)
+
+
+def _is_punctuation(name: str) -> bool:
+    """Whether a name, without its position, is nothing but punctuation."""
+    letters = re.sub(r":\d+$", "", name)
+    return all(unicodedata.category(each).startswith("P") for each in letters)
 
 
 def _both(first: list[Phrase], second: list[Phrase]) -> list[Phrase]:

@@ -65,6 +65,28 @@ test("of two methods the one is named that the experiment supports", () => {
   );
 });
 
+test("a method that is the experiment is not judged by it", () => {
+  const of = view();
+  const experiment = { ...pane(of, "near"), method: { ...of.method("near"), name: "blank-out" } };
+  of.row = () => Float32Array.from([0, 1, 2, 3, 4, 5]);
+  const found = conclusionOf([{ ...pane(of, "far") }, { ...experiment, shared: true }]);
+  assert.match(found, /N is the experiment itself: f agrees with it by ρ 1\.00\.$/);
+  // Signs count where the method's scores have them: here all words speak for the answer.
+  of.row = () => Float32Array.from([0, -1, -2, -3, -4, -5]);
+  const signed = { ...pane(of, "far"), method: { ...of.method("far"), signed: true } };
+  assert.match(conclusionOf([signed, { ...experiment, shared: true }]), /by ρ −1\.00\.$/);
+});
+
+test("words that only one of two texts has are called so", () => {
+  const labels = ["[CLS]", "a", "b", "c", "d"];
+  const values = pack([0, 1, 2, 3, 4], [1, 1, 5]);
+  const scores = [{ method: "near", layers: [2], queries: [0], values }];
+  const shorter = view({ labels, tokens: labels, ordinary: [1, 2, 3, 4], scores, blanked: [] });
+  const [one, two] = [pane(view(), "near"), pane(shorter, "near")];
+  assert.match(conclusionOf([one, two]), /^The texts differ in “\u2068e\u2069” \(left out\)\./);
+  assert.match(conclusionOf([two, one]), /^The texts differ in “\u2068e\u2069” \(added\)\./);
+});
+
 test("of two texts it is said what differs, what changes, and which word matters", () => {
   const other = view({
     labels: LABELS.map((label) => (label === "e" ? "x" : label)),

@@ -9,6 +9,7 @@ import {
   points,
   powerFor,
   sharedPower,
+  timesOf,
   unitOf,
   unpack,
 } from "../../../../src/attnflow/views/explorer/static/numbers.js";
@@ -20,6 +21,11 @@ test("arrays are unpacked with their shape", () => {
   assert.ok(values instanceof Float32Array);
   assert.deepEqual([...values], [0.5, -2, Math.fround(3e-5)]);
   assert.deepEqual([...unpack(pack([1, 65535], [2], "u2")).values], [1, 65535]);
+});
+
+test("odds are written out up to a thousand million", () => {
+  const shown = [4, 350, 70_900, 3.2e14].map((size) => timesOf(Math.log(size)));
+  assert.deepEqual(shown, ["4.0", "350", "71,000", "10¹⁴"]);
 });
 
 test("scores have three digits, however large", () => {

@@ -77,14 +77,14 @@ def _about(listing: Listing) -> str:
     pairs = "" if listing.linked else " Pairs of texts can't be opened here."
     if len(listing.explainers) < 2:
         return (
-            "The last column has the token with the highest score. One method was run; with "
+            "The last column has the word with the highest score. One method was run; with "
             "several (<code>attnflow run --method rollout --method flow …</code>), the texts on "
             f"which they disagree most come first.{pairs}"
         )
     return (
         "Disagreement is 1 less the mean rank correlation of the methods over ordinary tokens: 0 "
         "where all put tokens in the same order, 1 where orders have nothing in common. The last "
-        f"columns have the token with the highest score.{pairs}"
+        f"columns have the word with the highest score.{pairs}"
     )
 
 
@@ -92,7 +92,7 @@ def _line(entry: Entry, listing: Listing, model: str, *, several: bool) -> str:
     far = "–" if math.isnan(entry.disagreement) else f"{entry.disagreement:.2f}"
     first = f'<td class="number">{far}</td>' if several else ""
     name = str(entry.row) if entry.id is None else f"{entry.row} ({entry.id})"
-    asked = {"text": entry.text, "model": model, **listing.shown}
+    asked = {"text": entry.text, "model": model, **listing.shown, **entry.target}
     short = entry.text if len(entry.text) <= MOST_SHOWN else entry.text[:MOST_SHOWN] + " …"
     text = f'<span dir="auto">{_text(short)}</span>'
     opens = listing.linked and entry.whole

@@ -41,7 +41,8 @@ export class Actions {
   }
 
   knockOut(pane, item) {
-    if (!item) this.notify("That a token stays in place is its residual stream, not attention.");
+    if (!item)
+      this.notify("This line is a token’s own residual stream, which is no attention and stays.");
     else this.cards[pane.at]?.toggle(item);
   }
 

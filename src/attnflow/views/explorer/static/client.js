@@ -3,7 +3,7 @@
 const running = new Map();
 const NO_ANSWER =
   "The server does not answer: it may have been stopped, or the network is down. Start it again " +
-  "with attnflow serve; this page goes on where it is.";
+  "with attnflow serve and try again: this page keeps what it shows.";
 
 export class ServerError extends Error {
   constructor(code, message) {

@@ -4,6 +4,7 @@ import { percent, points } from "./numbers.js";
 import { rowOf, unitScores } from "./panes.js";
 import { changesOf } from "./removal.js";
 
+const EXPERIMENT = "blank-out"; // a method that is the experiment is not judged by it
 const FEWEST = 5; // words whose removal is known, to say which method agrees with the experiment
 const CLEAR = 0.05; // of a rank correlation: a smaller difference says nothing
 const SMALL = 0.01; // of a probability: a change that is called small
@@ -24,17 +25,17 @@ function ofMethods(panes) {
   const [pane] = panes;
   const values = panes.map((each) => unitScores(each, rowOf(each)));
   const shares = values.map(sharesOfAll);
-  const ordinary = pane.units.map(({ tokens }) => tokens.some((at) => inText(pane, at)));
+  const ordinary = pane.units.map((unit) => inText(pane, unit));
   const gaps = shares[0].map((share, at) => (ordinary[at] ? Math.abs(share - shares[1][at]) : -1));
   const at = gaps.indexOf(Math.max(...gaps));
   const [one, two] = panes.map((each, i) => `${percent(shares[i][at])} by ${methodName(each)}`);
   const { changes } = changesOf(pane);
   const first = `They differ most on ${quote(pane.units[at].name)}: ${one}, ${two}.`;
-  return [first, sayChange(pane, pane.units[at], changes[at]), saySupport(panes, values, changes)];
+  return [first, sayChange(pane, pane.units[at], changes[at]), saySupport(panes, values)];
 }
 
 // Words are compared: how much special tokens take is a matter of each method.
-const inText = ({ view }, at) => view.data.ordinary.includes(at);
+const inText = ({ view }, { tokens }) => tokens.some((at) => view.data.ordinary.includes(at));
 
 const methodName = ({ method }) => inSentence(method.label);
 
@@ -44,18 +45,29 @@ function sayChange({ view }, { tokens }, change) {
   return `Without ${what} P(${view.answer}) changes by ${points(change)} points.`;
 }
 
-function saySupport(panes, values, changes) {
-  const known = [...changes.keys()].filter((at) => changes[at] !== undefined);
+// As in the library: of tokens, each taken out alone; with signs where the method's scores have them.
+function saySupport(panes, values) {
+  const [{ view, units }] = panes;
+  const changes = units.map(({ tokens }) => view.changeWithout(tokens));
+  const known = [...changes.keys()].filter(
+    (at) => changes[at] !== undefined && inText(panes[0], units[at]),
+  );
   if (known.length < FEWEST) {
     return "What the model says without each word is not known here, so neither is checked by it.";
   }
-  const sizes = known.map((at) => Math.abs(changes[at]));
-  const rank = values.map((row) =>
-    correlation(
-      known.map((at) => Math.abs(row[at])),
-      sizes,
-    ),
-  );
+  const rank = values.map((row, i) => {
+    const { signed } = panes[i].method;
+    const falls = known.map((at) => (signed ? -changes[at] : Math.abs(changes[at])));
+    return correlation(
+      known.map((at) => row[at]),
+      falls,
+    );
+  });
+  const own = panes.findIndex(({ method }) => method.name === EXPERIMENT);
+  if (own >= 0) {
+    const other = methodName(panes[1 - own]);
+    return `${panes[own].method.label} is the experiment itself: ${other} agrees with it by ρ ${rho(rank[1 - own])}.`;
+  }
   const best = rank[1] > rank[0] ? 1 : 0;
   const [a, b] = [panes[best], panes[1 - best]].map(methodName);
   const [high, low] = [rank[best], rank[1 - best]].map(rho);
@@ -68,8 +80,11 @@ function ofTexts(panes) {
   const labels = panes.map(({ units }) => units.map(({ label }) => label));
   const pairs = align(...labels).filter(([i, j]) => labels[0][i] !== labels[1][j]);
   if (!pairs.length) return ["Both texts are the same."];
-  const name = (side, at) => (at === null ? "nothing" : quote(labels[side][at]));
-  const shown = pairs.slice(0, MOST_NAMED_PAIRS).map(([i, j]) => `${name(0, i)} → ${name(1, j)}`);
+  const name = (side, at) => quote(labels[side][at]);
+  const shown = pairs.slice(0, MOST_NAMED_PAIRS).map(([i, j]) => {
+    if (i === null) return `${name(1, j)} (added)`;
+    return j === null ? `${name(0, i)} (left out)` : `${name(0, i)} → ${name(1, j)}`;
+  });
   const more = pairs.length - shown.length;
   const listed = joinNames(more ? [...shown, `${more} more`] : shown);
   return [`The texts differ in ${listed}.`, sayAnswers(panes), sayWhich(panes, pairs, labels)];

@@ -4,7 +4,7 @@ import { digits } from "./numbers.js";
 // What a graph shows, in a sentence: its heading, and its name for screen readers. Like its arrows,
 // it goes the way that information goes: from the input up.
 export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
-  const [from, to] = [key, query].map((at) => quote(view.names[at]));
+  const [from, to] = [key, query].map((at) => nameWithWord(view, at));
   if (!method.layered) return answerTitle({ view, method, layer, query, key }, trace, from);
   const score = view.row(method.name, layer, query)?.[key];
   const value = ratio ? (score ?? trace?.value) : (trace?.value ?? score);
@@ -12,6 +12,14 @@ export function graphTitle({ view, method, layer, query, key, ratio }, trace) {
   if (value === undefined) return `${start}: not computed`;
   const ways = trace?.routes.length ? `, by ${count(trace.all_routes, "route")}` : "";
   return `${start}: ${digits(value, ratio && score !== undefined)}${ratio ? " chance" : ""}${ways}`;
+}
+
+// A piece of a word with the word.
+function nameWithWord({ names, data }, at) {
+  const { groups = [], labels } = data.words ?? {};
+  const place = groups.findIndex((group) => group.length > 1 && group.includes(at));
+  const word = labels?.[place];
+  return `${quote(names[at])}${word === undefined ? "" : ` of ${quote(word)}`}`;
 }
 
 // Of a method that starts where the answer is read.

@@ -18,7 +18,7 @@ export class KnockoutCard {
     const button = (text, onclick) => make("button", { type: "button", onclick }, text);
     this.keep = button("Keep to compare", () => this.pin());
     this.clear = button("Clear", () => this.change([]));
-    const add = button("Knock out", () => this.addChosen());
+    const add = button("Add layer or head", () => this.addChosen());
     const choice = make("div", { class: "row" }, this.layer, this.head, add);
     this.list = make("ul", { class: "kept", "aria-label": "Kept results" });
     const caption = make("figcaption", {}, make("h2", {}, "Knock out"));
@@ -49,7 +49,8 @@ export class KnockoutCard {
 
   addChosen() {
     const [layer, head] = [this.layer, this.head].map(({ value }) => value);
-    this.toggle(headsOut(Number(layer), head === "" ? null : Number(head)));
+    const item = headsOut(Number(layer), head === "" ? null : Number(head));
+    if (!this.set.some(({ name }) => name === item.name)) this.change([...this.set, item]);
   }
 
   // Put something in, or take it out again.
@@ -99,7 +100,9 @@ export class KnockoutCard {
 function makeKept({ name, removed, target, before, after, random }) {
   const mean = random.reduce((sum, share) => sum + share, 0) / random.length;
   const change = `${target} ${percent(before)} → ${percent(after)}`;
-  const other = random.length ? `; ${removed} random edges: ${percent(mean)}` : "";
+  const other = random.length
+    ? `; ${removed.toLocaleString("en")} random edges: ${percent(mean)}`
+    : "";
   return make("li", {}, make("b", {}, name), ` ${change}${other}`);
 }
 

@@ -4,6 +4,7 @@ import { make } from "./dom.js";
 import { listed, points, unitOf } from "./numbers.js";
 import { changesOf } from "./removal.js";
 import { isolate } from "./names.js";
+import { sentencesTop } from "./sentences.js";
 
 const STEPS = 12;
 const MORE = 4; // times the top: about the strongest colour
@@ -22,9 +23,10 @@ export class Legend {
     ];
     this.picture = make("span", {}, "over the picture, from the lowest score");
     this.signs = make("span", {});
+    this.sums = make("span", {});
     this.change = make("span", { class: "mark" }, make("i", { class: "change-bar" }), make("span"));
     const scale = make("span", { class: "scale" }, this.name, this.low, this.bar, this.high);
-    const parts = [scale, this.picture, this.signs, this.change, ...this.marks];
+    const parts = [scale, this.sums, this.picture, this.signs, this.change, ...this.marks];
     this.element = make("div", { class: "legend note" }, ...parts);
   }
 
@@ -44,6 +46,10 @@ export class Legend {
     this.low.textContent = method.signed ? listed(-top, power) : "0";
     this.picture.hidden = !view.data.grid;
     this.high.textContent = `${listed(top, power, ratio)}${unit} or more`;
+    const sums = sentencesTop(pane);
+    const end = sums === null ? "" : `${listed(sums, power, ratio)}${unit}`;
+    this.sums.textContent = end && `Folded sentences: the same colours, up to ${end}.`;
+    this.sums.hidden = !end;
     this.element.firstChild.hidden = !view.hasScores(method.name);
     this.signs.textContent = signsNote(pane);
     const { most } = changesOf(pane);

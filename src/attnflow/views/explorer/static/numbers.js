@@ -11,6 +11,7 @@ export function unpack({ dtype, shape, data }) {
 
 const SMALLEST = 1e-6; // a number that stands alone is written out down to this
 const SMALLEST_LISTED = 1e-4; // one among others, in their unit
+const MOST_DIGITS = 9; // of odds that are written out
 const ONES = 0.01; // numbers whose largest is smaller have a unit: 10⁻³, 10⁻⁶ …
 const THOUSANDS = 1e4; // and so have those whose largest is this or more: 10³, 10⁶ …
 
@@ -48,6 +49,15 @@ export function sharedPower(top, values) {
 
 export const unitOf = (power) =>
   power ? `× 10${[...String(power)].map((sign) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign] ?? "⁻").join("")}` : "";
+
+// How many times likelier something is, by the logarithm, as in the library.
+export function timesOf(log) {
+  const size = Math.exp(log);
+  if (size < 1e4) return size.toFixed(size < 10 ? 1 : 0);
+  const power = Math.floor(log / Math.LN10);
+  if (power >= MOST_DIGITS) return unitOf(power).slice(2);
+  return Number(size.toPrecision(2)).toLocaleString("en");
+}
 
 const exponent = (size) => Math.log10(Number(size.toPrecision(3)));
 

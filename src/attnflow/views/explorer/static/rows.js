@@ -18,9 +18,10 @@ export function singleRows(pane, trace) {
   const { changes } = changesOf(pane);
   const blanks = changes.some((change) => change !== undefined);
   const seconds = secondScores(pane) ?? values.map(() => 0);
+  const named = namedIn(pane);
   const rows = units.map((unit, index) => ({
     order: [hasSigns ? Math.abs(values[index]) : values[index], seconds[index]],
-    isTraced: unit.tokens.includes(key),
+    isShown: unit.tokens.some((at) => at === key || named.has(at)),
     make: () => {
       const onclick = () => trace(pane, unit.tokens[0]);
       const width = `${(100 * Math.max(0, values[index])) / top}%`;
@@ -51,6 +52,13 @@ export function singleRows(pane, trace) {
   const score = ["Score", scale].filter(Boolean).join(pane.method.unit ? ", " : " ");
   const names = [unitName(pane), "", score, ...share, ...change];
   return { rows, names, note };
+}
+
+// The tokens that the sentence on a pane names.
+function namedIn({ view, method, layer, query }) {
+  const here = view.findings.filter((each) => each.layer === layer && each.query === query);
+  const found = here.find((each) => each.method === method.name);
+  return new Set(found?.parts.map(({ at }) => at));
 }
 
 // The scores that order units which share one: those of another method, where they are loaded.

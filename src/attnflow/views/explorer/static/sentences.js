@@ -7,12 +7,14 @@ import { rowOf } from "./panes.js";
 const FOLDED_UNITS = 40; // units of a text whose sentences are folded
 const OPEN_FIRST = 2; // sentences that are open at first: those that carry most
 
+const isFolded = ({ units, view }) =>
+  units.length > FOLDED_UNITS && (view.data.sentences ?? []).length > 1;
+
 // A long text by its sentences: each has a colour and, when it is opened, its words.
 export class Sentences {
   static of(pane, buttons) {
     const { sentences = [] } = pane.view.data;
-    const folded = pane.units.length > FOLDED_UNITS && sentences.length > 1;
-    return folded ? new Sentences(pane, buttons, sentences) : null;
+    return isFolded(pane) ? new Sentences(pane, buttons, sentences) : null;
   }
 
   constructor(pane, buttons, sentences) {
@@ -47,13 +49,16 @@ export class Sentences {
     const ends = (first) => this.rest.filter(({ isFirst }) => isFirst === first);
     const buttons = (first) => ends(first).map(({ button }) => button);
     this.isNew = true;
-    return [...buttons(true), ...this.details, ...buttons(false)];
+    this.head = make("p", { class: "unit-head note" });
+    return [...buttons(true), this.head, ...this.details, ...buttons(false)];
   }
 
   colour(pane) {
     const row = rowOf(pane);
     const values = this.parts.map(({ tokens }) => row && sumOf(row, tokens, pane.ratio));
-    const top = Math.max(...values.map((value) => Math.abs(value ?? 0))) || 1;
+    const top = topOf(values);
+    const unit = [pane.ratio ? "mean" : "sum", pane.method.unit && `in ${pane.method.unit}`];
+    this.head.textContent = `Score of a sentence: ${unit.filter(Boolean).join(" ")}`;
     const ramp = rampOf(pane.method);
     this.details.forEach(({ shown: { line, value, change } }, at) => {
       const { fill, ink } = ramp((values[at] ?? 0) / top);
@@ -81,6 +86,16 @@ export class Sentences {
 function textOf(view, tokens) {
   const { spans } = view.data;
   return view.cut(spans[tokens[0]][0], spans[tokens.at(-1)][1]).trim();
+}
+
+const topOf = (values) => Math.max(...values.map((value) => Math.abs(value ?? 0))) || 1;
+
+// The score that has the strongest colour of folded sentences; null where none are folded.
+export function sentencesTop(pane) {
+  const row = rowOf(pane);
+  const { sentences = [] } = pane.view.data;
+  if (!row || !isFolded(pane)) return null;
+  return topOf(sentences.map((tokens) => sumOf(row, tokens, pane.ratio)));
 }
 
 function sumOf(row, tokens, isRatio) {

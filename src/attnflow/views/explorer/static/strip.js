@@ -8,6 +8,7 @@ import { changesOf } from "./removal.js";
 import { Sentences } from "./sentences.js";
 
 const MARKS = { traced: "traced", explained: "explained", blanked: "blanked out" };
+const SLACK = 6; // pixels of padding
 const MANY = 64; // animating hundreds of colours is slow
 const PATCH_ALPHA = 0.75; // of the strongest patch: the image stays visible below it
 
@@ -18,10 +19,15 @@ export class Strip {
     this.actions = actions;
     this.strip = make("div", { class: "strip", role: "toolbar", "aria-label": "Tokens" });
     this.picture = make("div", { class: "picture", hidden: true });
-    this.elements = [this.picture, this.strip];
+    this.more = make("p", { class: "note more-text", hidden: true });
+    this.elements = [this.picture, this.strip, this.more];
     this.elements.forEach((element) =>
       element.addEventListener("keydown", (event) => this.press(event)),
     );
+    const tell = () => this.tellMore();
+    this.strip.addEventListener("scroll", tell, { passive: true });
+    this.strip.addEventListener("toggle", tell, { capture: true });
+    new ResizeObserver(tell).observe(this.strip);
     this.buttons = [];
   }
 
@@ -32,6 +38,20 @@ export class Strip {
     if (isNew) this.build(pane);
     this.colour(pane);
     if (isMoved) this.reveal(pane);
+    this.tellMore();
+  }
+
+  // Where the text goes on out of sight, it fades there, and a line says so.
+  tellMore() {
+    const { scrollTop, clientHeight, scrollHeight } = this.strip;
+    const sides = {
+      above: scrollTop > SLACK,
+      below: scrollHeight - clientHeight - scrollTop > SLACK,
+    };
+    const places = Object.keys(sides).filter((side) => sides[side]);
+    Object.entries(sides).forEach(([side, on]) => this.strip.classList.toggle(`more-${side}`, on));
+    this.more.hidden = !places.length;
+    this.more.textContent = `The text goes on ${places.join(" and ")}: scroll it to read on.`;
   }
 
   build(pane) {
@@ -127,7 +147,12 @@ export class Strip {
     const { strip } = this;
     const [inner, outer] = [button, strip].map((each) => each.getBoundingClientRect());
     const [above, below] = [inner.top - outer.top, inner.bottom - outer.bottom];
-    if (above < 0 || below > 0) strip.scrollTop += above - strip.clientHeight / 2;
+    if (above >= 0 && below <= 0) return;
+    // A whole sentence where it fits, so that the text does not begin in the middle of one.
+    const start =
+      (button.closest("details.unit") ?? button).getBoundingClientRect().top - outer.top;
+    const fits = inner.bottom - outer.top - start <= strip.clientHeight;
+    strip.scrollTop += fits && start < above ? start : above - strip.clientHeight / 2;
   }
 
   press(event) {

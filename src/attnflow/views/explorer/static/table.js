@@ -24,7 +24,7 @@ export class ScoreTable {
     }
     const { names, rows, note } = found;
     if (ranked) rows.sort(byOrder);
-    const rest = rows.slice(FIRST).filter(({ isTraced }) => isTraced); // is in sight anyway
+    const rest = rows.slice(FIRST).filter(({ isShown }) => isShown); // traced, or in the sentence
     const visible = this.all ? rows : [...rows.slice(0, FIRST), ...rest];
     const head = make("tr", {}, ...names.map(makeHead));
     const body = make("tbody", {}, ...visible.map((row) => row.make()));

@@ -1,4 +1,4 @@
-import { digits, percent, unpack } from "./numbers.js";
+import { percent, timesOf, unpack } from "./numbers.js";
 
 const TOLD_WHOLE = 0.05; // probability that is told of all tokens together, as in the library
 
@@ -133,7 +133,7 @@ export class Answered {
     if (!contrast) return percent(this.odds(rows, drop));
     const margin = this.logProbability(rows) - contrast.log_probability;
     const left = margin - drop + (at === null ? 0 : contrast.drops[at]);
-    const size = digits(Math.exp(Math.abs(left)));
+    const size = timesOf(Math.abs(left));
     return left < 0 ? `1:${size}` : `${size}:1`;
   }
 
