@@ -92,8 +92,8 @@ def _growth(report: cases.Report, device: str) -> str:
     most = max(len(values) for _, values, _ in rows)
     lines = [
         "## Growth\n",
-        "Times for CLS, all sinks and all layers, unless another source is named, and the exponent e",
-        "of the fitted power law.\n",
+        "Times for CLS, all sinks and all layers, unless another source is named, and the exponent",
+        "e of the fitted power law.\n",
         f"| what grows |{' |' * most} e |",
         f"|---|{'---|' * most}---|",
     ]
