@@ -54,7 +54,7 @@ def test_the_page_says_plainly_where_flow_loses():
     page = write_page({"one": board(40)}, ["Another board"])
     assert "`rollout` on `alti` is the most faithful." in page
     assert "Default of 0.2, `rollout` on `alti`: place 1 of 5." in page
-    beside = "worse than rollout and raw, not to be told apart from random order."
+    beside = "worse than rollout and raw, not significantly different from random order."
     assert beside in page
     assert "significantly worse" in page
     assert "Not measured yet: Another board." in page
@@ -65,11 +65,11 @@ def test_an_order_that_reads_nothing_and_is_as_good_is_named():
     page = write_page({"one": board(40)})
     assert "`rollout` on `alti` (most faithful on 1 of 1)" in page
     assert "it is not significantly better than random order" in page
-    assert "reads nothing" not in page
+    assert "ignores the model" not in page
     found = board(40)
     found.values[5] = found.values[2] - np.random.default_rng(1).normal(1e-4, 1e-2, (3, 40))
     page = write_page({"one": found})
-    assert "among them random order, which reads nothing of the model" in page
+    assert "among them random order, which ignores the model" in page
     assert "(A board), this measure can't recommend a method" in page
     assert "ask for the best" not in page
 
@@ -82,12 +82,12 @@ def test_the_default_is_judged_beside_the_best_and_what_was_before():
         "The default, `flow` on `relevance`, is not significantly worse than the best on 0 of 1"
         in page
     )
-    assert "Beside what 0.2 used it is significantly better on 0 and worse on 1 of 1." in page
+    assert "Compared with what 0.2 used, it is significantly better on 0 and worse on 1" in page
 
 
 def test_few_texts_tell_nothing():
     page = write_page({"one": board(5)})
-    assert "with so few texts, nothing can be told apart from it" in page
+    assert "with so few texts, no other is significantly worse" in page
 
 
 def test_a_piece_has_every_method_on_the_rules_that_it_reads_once(tmp_path):

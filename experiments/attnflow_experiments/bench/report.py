@@ -60,10 +60,10 @@ def _introduction(device: str) -> str:
     return f"""# How fast attention flow is
 
 Written by `{command} -o docs/benchmarks.md` on {datetime.date.today():%Y-%m-%d}; run it to repeat
-everything here. This is flow on *attention*, as in the paper, because its graphs are those that
+all measurements. This is flow on *attention*, as in the paper, because its graphs are those that
 other libraries can solve, too; [how flow is solved](flow.md#speed) has flow on relevance.
 
-All solve the same maximum-flow problems in the same run, and their values are compared. Libraries
+All solvers get the same problems in the same run, and their values are compared. Libraries
 build their graphs beforehand, and only solving is timed. Where a library would take long, it solves
 a random sample of the pairs, and its time is scaled to all of them. *Real* is all-MiniLM-L6-v2's
 attention on a text that comes with the benchmark, *random* is drawn from a Dirichlet distribution,
@@ -92,7 +92,7 @@ def _growth(report: cases.Report, device: str) -> str:
     most = max(len(values) for _, values, _ in rows)
     lines = [
         "## Growth\n",
-        "Seconds for CLS, all sinks, all layers, unless another source is named, and the exponent",
+        "Times for CLS, all sinks and all layers, unless another source is named, and the exponent",
         "e of the fitted power law.\n",
         f"| what grows |{' |' * most} e |",
         f"|---|{'---|' * most}---|",

@@ -18,8 +18,8 @@ SAME = "last-layer attention"  # what `raw` on attention is at the top layer
 HEAD = """\
 # Leaderboard
 
-Which method says best what a model's answer came from? Every method on every kind of edges, on
-several data sets, beside baselines. One command measures it and writes this page:
+Which method finds best what a model's answer came from? This page compares every method on every
+kind of edges with baselines, on several data sets. One command measures it and writes this page:
 
 ```
 python -m attnflow_experiments.leaderboard WORK --data FOLDER --raw docs/results/leaderboard.parquet
@@ -31,14 +31,15 @@ side by side.)
 Scores are of the top layer, for the model's own prediction. **Comprehensiveness** (higher is
 better) decides the order: how far the probability of the prediction falls when the highest 1, 5,
 10, 20 and 50 % of tokens are replaced by UNK; [all metrics](datasets.md#which-method-to-trust).
-Intervals are 95 %, bootstrapped over texts. In bold the best of a column; † marks what is not
+Intervals are 95 %, bootstrapped over texts. The best of a column is in bold; † marks what is not
 significantly worse (paired differences, corrected for all comparisons with the best by Holm,
-p ≥ 0.05). `blank-out` takes no part: it asks what these metrics ask, one token at a time, and shows
+p ≥ 0.05). `blank-out` is not ranked: it asks what these metrics ask, one token at a time, and shows
 how far one gets by running the model again.
 
-Of samples drawn from the texts of two boards, sentiment and the next word, 93 to 96 % have an
-interval that holds the mean of all (`python -m attnflow_experiments.coverage FILE`). Tests find a
-difference where there is none in 4 to 6 % of samples of 300 texts, but in up to 10 % of 20.
+For 93 to 96 % of samples drawn from the texts of two boards (sentiment and the next word), the
+interval holds the mean of all texts (`python -m attnflow_experiments.coverage FILE`). Tests find a
+difference where there is none in 4 to 6 % of samples of 300 texts, but in up to 10 % of samples of
+20 texts.
 """
 
 
@@ -74,7 +75,7 @@ def short(line: Line | None) -> str:
 
 def summary(boards: Mapping[str, Table]) -> Iterator[str]:
     """One line for each board, and what follows."""
-    yield "Comprehensiveness; the place among all explainers in ()."
+    yield "The table shows comprehensiveness, with the place among all explainers in parentheses."
     yield ""
     yield "| | texts | most faithful | what attnflow uses | flow, as in the paper | random order |"
     yield "|---|---|---|---|---|---|"
@@ -99,16 +100,16 @@ def follows(boards: Mapping[str, Table]) -> str:
     told_apart = [board for board in all_boards if not _blind(board)]
     best = Counter(name_of(board.best.explainer) for board in told_apart)
     on = ", ".join(f"{name} (most faithful on {n} of {len(boards)})" for name, n in best.items())
-    ask = f"where a ranking of tokens is all you want, ask for the best: {on}. " if on else ""
+    ask = f"if a ranking of tokens is all you want, use the best method: {on}. " if on else ""
     blind = "; ".join(board.of.about["title"] for board in all_boards if _blind(board))
     if blind:
         ask += (
-            "Where an order that reads nothing of the model does as well as the best "
+            "Where an order that ignores the model does as well as the best "
             f"({blind}), this measure can't recommend a method. "
         )
     lost = sum(not _beats_random(board) for board in all_boards)
     return (
-        f"**What follows**: {ask}{' '.join(_of_default(list(all_boards)))} Flow as in the paper is "
+        f"**What follows**: {ask}{' '.join(_of_default(list(all_boards)))} The paper's flow is "
         f"for routes and capacities, not for ranking: on {lost} of {len(boards)} it is not "
         "significantly better than random order."
     )
@@ -130,8 +131,8 @@ def _of_default(boards: Sequence[Table]) -> Iterator[str]:
         now.mean > then.mean for board, now, then in before if board.differ(now, [then])[0] < SURE
     ]
     better, worse = apart.count(True), apart.count(False)
-    yield f"Beside what 0.2 used it is significantly better on {better} and worse on {worse}"
-    yield f"of {len(before)}."
+    yield f"Compared with what 0.2 used, it is significantly better on {better}"
+    yield f"and worse on {worse} of {len(before)}."
 
 
 def _near(board: Table, line: Line) -> bool:
@@ -159,11 +160,12 @@ def told(board: Table) -> Iterator[str]:
     """What is to be said of a board, plainly: the best, the defaults, and flow."""
     count = len(board.order)
     equals = [line for line in board.order[1:] if line.p >= SURE]
-    tail = f"; of {count - 1} others, {len(equals)} can't be told apart from it" if equals else ""
+    are = "is" if len(equals) == 1 else "are"
+    tail = f"; {len(equals)} of {count - 1} others {are} not significantly worse" if equals else ""
     if blind := _blind(board):
-        tail += f", among them {' and '.join(blind)}, which reads nothing of the model"
+        tail += f", among them {' and '.join(blind)}, which ignores the model"
     if board.too_few:
-        tail = "; with so few texts, nothing can be told apart from it"
+        tail = "; with so few texts, no other is significantly worse"
     best = name_of(board.best.explainer)
     yield f"- **{board.of.about['title']}**: {best} is the most faithful{tail}."
     for what, line in board.chosen().items():
@@ -197,8 +199,9 @@ def against_others(board: Table, line: Line, edges: str | None) -> str:
     for (what, other), p in zip(
         others.items(), board.differ(line, [*others.values()]), strict=True
     ):
-        better = "better than" if line.mean > other.mean else "worse than"
-        parts.setdefault("not to be told apart from" if p >= SURE else better, []).append(what)
+        how = "better than" if line.mean > other.mean else "worse than"
+        how = "not significantly different from" if p >= SURE else how
+        parts.setdefault(how, []).append(what)
     return ", ".join(f"{how} {_listed(names)}" for how, names in parts.items())
 
 
@@ -240,7 +243,7 @@ def grid(board: Table) -> Iterator[str]:
     told = [f"{name_of(line.explainer)} {_marked(line)}" for line in others]
     if board.reference is not None:
         told.append(f"and, for comparison, `{REFERENCE}` {number(board.reference)}")
-    yield f"No edges: {', '.join(told)}."
+    yield f"Without edges: {', '.join(told)}."
 
 
 def _marked(line: Line | None) -> str:

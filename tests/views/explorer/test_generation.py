@@ -128,6 +128,11 @@ def test_the_sentence_names_the_tokens_of_the_table_in_its_order(tab, model, tmp
     chat = [{"role": "user", "content": "here is unseen cabinets"}]
     options = {"edges": "attention", "method": "rollout", "correction": None, "each": "tokens"}
     found = attnflow.explain_answer(chat, model, answer=ANSWER, **options)
+    # The conclusion is about this one part's tokens; no second sentence says it otherwise.
+    tab.goto(found.explore().save(tmp_path / "one.html").as_uri())
+    assert found_text(tab) == conclude(found)
+    chat = [{"role": "system", "content": "a red cat"}, *chat]
+    found = attnflow.explain_answer(chat, model, answer=ANSWER, **options)
     tab.goto(found.explore().save(tmp_path / "chat.html").as_uri())
     listed = strongest(tab)
     assert [score for _, score in listed] == sorted((s for _, s in listed), reverse=True)

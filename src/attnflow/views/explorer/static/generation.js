@@ -101,7 +101,9 @@ export class GenerationPage {
   sentence(span) {
     const { answered } = this;
     const rows = answered.rowsOf(span);
-    const named = answered.fromPrompt(rows, MOST_NAMED).map(quote);
+    // Of a prompt of one part the conclusion is about its tokens already.
+    const one = answered.parts.filter(({ drop }) => drop !== null).length === 1;
+    const named = one ? [] : answered.fromPrompt(rows, MOST_NAMED).map(quote);
     const have = named.length === 1 ? "has the highest score" : "have the highest scores";
     const words = named.length ? ` Of the prompt’s tokens, ${joinNames(named)} ${have}.` : "";
     return this.found(span, rows).replaceAll(" %", "\u00a0%") + words;
