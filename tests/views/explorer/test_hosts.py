@@ -5,6 +5,7 @@ import pytest
 
 import attnflow
 import heard
+from attnflow.errors import InputError
 from attnflow.records import Attribution
 from attnflow.views.explorer.exploration import exploration_of
 from attnflow.views.wording.labels import printable
@@ -315,3 +316,10 @@ def test_a_notebook_shows_several_views_that_do_not_meet(tab, tmp_path, monkeypa
     assert one.locator("[name=method][value=flow]").is_checked()
     two.locator(".token").nth(3).click()
     assert two.locator(".token.traced").text_content() == "to"
+
+
+def test_a_list_of_texts_is_refused_with_what_shows_two():
+    with pytest.raises(InputError, match="a list of 2: give the second as compare="):
+        attnflow.explore(["A good film.", "A bad film."])
+    with pytest.raises(InputError, match="a list of 3: give a text"):
+        attnflow.explore(["A", "B", "C"])

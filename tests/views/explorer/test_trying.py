@@ -61,6 +61,8 @@ def test_words_layers_and_heads_are_knocked_out(tab, address, classifier):
     tab.click(".knockout-card button:text-is('Add layer or head')")
     head = attnflow.knockout(TEXT, classifier, edges=attnflow.Edges(layers=3, heads=1), random=5)
     assert said(tab).startswith(sentence(head))
+    tab.click(".knockout-card button:text-is('Add layer or head')")  # takes nothing out again
+    assert tab.locator(".chips li").count() == 1
     tab.click(".chips button")
     assert tab.locator(".chips li").count() == 0
 
@@ -308,9 +310,19 @@ def test_sentences_of_a_long_text_open_to_their_words(tab, models, tmp_path):
     assert closed.locator(".token").first.is_hidden()
     closed.locator("summary").click()
     assert tab.locator(".token").count() == len(first["tokens"])
+    assert "Folded sentences: the same colours, up to " in tab.inner_text(".legend")
+    assert tab.inner_text(".unit-head") == "Score of a sentence: sum"
+    assert tab.locator(".more-text").is_hidden()
     last = tab.locator("#table tbody button").last
     last.click()
     assert tab.locator(".token.traced").is_visible()
+    tab.set_viewport_size({"width": 390, "height": 300})
+    tab.eval_on_selector_all(".unit", "a => a.forEach((each) => { each.open = true; })")
+    tab.eval_on_selector(".strip", "each => { each.scrollTop = 0; }")
+    below = "The text goes on below: scroll it to read on."
+    tab.wait_for_selector(f".more-text:text-is('{below}')")
+    tab.eval_on_selector(".strip", "each => { each.scrollTop = 9e9; }")
+    tab.wait_for_selector(f".more-text:text-is('{below.replace('below', 'above')}')")
 
 
 def test_words_stand_as_they_were_written(classifier):
