@@ -2,14 +2,44 @@
 
 from dataclasses import replace
 
+import pytest
+
 import attnflow
 import heard
+from attnflow.pipeline.choice import Shown
 from attnflow.pipeline.prepare import open_session
 from attnflow.pipeline.request import Request
-from attnflow.views.explorer.document import SERVED, STANDALONE, make_view
+from attnflow.views.explorer.document import SERVED, STANDALONE, find_all, make_view
 from attnflow.views.explorer.exploration import exploration_of
 
 SIZES = {"short": 20, "long": 60, "longer": 130}
+
+
+@pytest.mark.parametrize(
+    ("text", "traced"),
+    [
+        ("The actors are splendid, yet I could not wait for it to end.", "not"),
+        ("الفيلم رائع لكن النهاية مملة جدا.", "ج"),  # of “جدا”: all its pieces are single letters
+        ("The room was clean and quiet.", "room"),
+    ],
+)
+def test_the_word_that_the_verdict_names_first_is_traced(text, traced):
+    session = open_session(text, attnflow.load_model("sentiment"), Request(), all_heads=True)
+    shown = [Shown(session, session.config.method)]
+    found = find_all(session, shown, STANDALONE.blanks)
+    assert session.tokens.names[found.key] == traced
+    parts = [part for part in found.findings[0]["parts"] if part["role"] == "for"]
+    (group,) = (group for group in session.groups if found.key in group)
+    assert parts[0]["at"] in group
+
+
+def test_where_removing_edges_does_more_than_blanking_the_word_it_is_said():
+    text = "The room was neither clean nor quiet."
+    session = open_session(text, attnflow.load_model("sentiment"), Request(), all_heads=True)
+    view = make_view(session, replace(STANDALONE, verified=1))
+    said = view["traces"][0]["verified"]
+    assert "the prediction becomes “positive”" in said
+    assert "Blanking “neither” changes it by −0.1 points: the model then reads the other" in said
 
 
 def test_a_page_says_why_it_has_no_check_by_blanking(monkeypatch):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from attnflow.errors import AttnflowError
-from attnflow.evaluation.blanking_check import check_by_blanking
+from attnflow.evaluation.blanking_check import BlankingCheck, check_by_blanking
 from attnflow.methods import METHODS, Scores
 from attnflow.methods.relevance_flow import read_at
 from attnflow.pipeline.choice import Shown
@@ -636,9 +636,8 @@ def _compare_with_blanking(
     session: Session, traces: Sequence[FlowTrace], shown: Sequence[Trace]
 ) -> None:
     """Say why removing the edges of a word does more than blanking it, where both are known."""
-    known = any(each.knockout for each in traces) and session.blanking.known
-    check = check_by_blanking(session, session.size) if known else None
-    if check is None or check.contrast:
+    check = session.cache.get(BlankingCheck)
+    if check is None or check.contrast or not any(each.knockout for each in traces):
         return
     labels = word_labels(check.scores, LONGEST)
     place = {at: word for word, group in enumerate(session.groups) for at in group}

@@ -11,6 +11,8 @@ from statistics import fmean
 import numpy as np
 
 from attnflow.evaluation.agreement import spearman
+from attnflow.options.option import options_of
+from attnflow.options.tables import ExplainOptions
 from attnflow.records import Attribution, FloatArray
 from attnflow.records.arrays import round_scores
 from attnflow.runs.reading import BadRow, Run
@@ -21,7 +23,7 @@ from attnflow.views.wording.numbers import percent
 
 MOST_TEXT = 2000  # characters of a text: longer ones are cut, and can't be opened
 WIDEST = 24  # cells of a word
-ASKED = {"bos": "true", "words": "1"}  # options of a run, and how links have them
+EXPLAIN = options_of(ExplainOptions)
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,9 @@ def make_listing(run: Run, advance: Callable[[float], None] = lambda _: None) ->
         advance(done)
     edges = {of.options["edges"] for of in first if of.options.get("edges")}
     asked = run.manifest["request"]
-    shown = {name: value for name, value in ASKED.items() if asked["options"].get(name)}
+    flags = [name for name, value in asked["options"].items() if value is True]
+    served = {name: "true" for name in flags if name in EXPLAIN and EXPLAIN[name][1].served}
+    shown = {**served, **({"words": "1"} if "words" in flags else {})}
     if len(edges) == 1:
         (rule,) = edges
         shown |= {"edges": rule, "method": method_id(first[0].method, rule)}

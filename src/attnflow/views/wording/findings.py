@@ -446,7 +446,7 @@ class _Wording:
             order = f"are in the order of {self.common.ties}"
             notes.append(f"equal scores of {self.common.name} {order}")
         numbered = [at for at in self.chosen if self.common.labels[at].endswith(f":{at}")]
-        if numbered:
+        if numbered and self._start[1].because:
             name = self.common.labels[numbered[0]]
             notes.append(
                 f"“{name}”: the number is its position, from 0, as the word is there more than once"

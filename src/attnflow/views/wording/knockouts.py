@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
@@ -45,7 +46,7 @@ def beside_blanking(found: Knockout, word: str, change: float) -> str:
 
     ``change`` is that of the probability without the word.
     """
-    edges = found.after.probability - found.before.probability
+    edges = math.exp(found.after.log_probability) - math.exp(found.before.log_probability)
     small, large = sorted((edges, change), key=abs)
     if found.contrast is not None or abs(large) < SLIGHT or small / large >= REASON:
         return ""

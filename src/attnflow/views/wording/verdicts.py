@@ -164,7 +164,7 @@ class Experiment:
         for at in (first, *known[:1], strongest):
             words.setdefault(self.name(at), at)
         whole = self.check.probability
-        digits = digits_for(whole, (whole + self.change(at) for at in words.values()))
+        digits = digits_for(whole, [whole + self.change(at) for at in words.values()])
         before += f" {percent(whole, digits)}"
         return " ".join(
             f"Without {self._quoted(at)}: {start}→ {self._then(at, digits)}."
