@@ -65,8 +65,8 @@ function saySupport(panes, values) {
   });
   const own = panes.findIndex(({ method }) => method.name === EXPERIMENT);
   if (own >= 0) {
-    const other = methodName(panes[1 - own]);
-    return `${panes[own].method.label} is the experiment itself: ${other} agrees with it by ρ ${rho(rank[1 - own])}.`;
+    const other = `${methodName(panes[1 - own])} agrees with it by ρ ${rho(rank[1 - own])}`;
+    return `${panes[own].method.label} is the experiment itself: ${other}.`;
   }
   const best = rank[1] > rank[0] ? 1 : 0;
   const [a, b] = [panes[best], panes[1 - best]].map(methodName);
