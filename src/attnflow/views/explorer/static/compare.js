@@ -45,7 +45,7 @@ function sayChange({ view }, { tokens }, change) {
   return `Without ${what} P(${view.answer}) changes by ${points(change)} points.`;
 }
 
-// As in the library: of tokens, each taken out alone; with signs where the method's scores have them.
+// As in the library: of tokens, each taken out alone; with signs where scores have them.
 function saySupport(panes, values) {
   const [{ view, units }] = panes;
   const changes = units.map(({ tokens }) => view.changeWithout(tokens));
