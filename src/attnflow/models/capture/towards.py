@@ -94,7 +94,7 @@ def run_backward(
     tables, cut = word_tables(running, inputs)
     layers = None
     if spec.relevance or cut:
-        layers = _find_layers(network, _first_item(inputs, batch), attends)
+        layers = _find_layers(network, _first_item(start or inputs, batch), attends)
     if cut and layers is None:
         msg = f"the layers of {type(network).__name__} were not found: use edges='gradient'"
         raise ModelError(msg)

@@ -87,8 +87,16 @@ def layers_of(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -> L
 
 def _find_layers(network: Any, inputs: dict[str, Any], attends: Sequence[int]) -> Layers:
     seen = _Watch()
-    with torch.no_grad(), seen:
-        called(copied(network, seen.watch), inputs)
+    try:
+        with torch.no_grad(), seen:
+            called(copied(network, seen.watch), inputs)
+        return _layers_among(seen, network, attends)
+    finally:
+        # The copy's modules and their methods hold each other, and would hold all states.
+        seen.calls.clear()
+
+
+def _layers_among(seen: _Watch, network: Any, attends: Sequence[int]) -> Layers:
     name = type(network).__name__
     config = getattr(network, "config", None)
     if len(seen.seen) == sum(attends) + 1 and not getattr(config, "is_encoder_decoder", False):
