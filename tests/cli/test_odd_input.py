@@ -29,7 +29,7 @@ def place(tmp_path, monkeypatch):
         (["explain", f"the {BYTE} keys"], "is not Unicode text: character 4"),
         (["compare", BYTE], "is not Unicode text"),
         (["routes", BYTE, "--to", "x"], "is not Unicode text"),
-        (["explain", "x", "--answer", BYTE], "is not Unicode text"),
+        (["explain", "x", "--answer", BYTE], "writes no text"),
         (["explain", "x", "--query", BYTE], "is not one of the tokens"),
         (["explain", "x", "--query", "9" * 5000], "is not one of the tokens"),
         (["routes", "x", "--to", "x:" + "9" * 5000], "is not one of the tokens"),

@@ -1,6 +1,5 @@
 """Who may connect to a server, for how long, and what becomes of connections when it stops."""
 
-import asyncio
 import json
 import os
 import signal
@@ -26,7 +25,7 @@ from attnflow.views.explorer.server.access import (
 from attnflow.views.explorer.server.app import make_app
 from attnflow.views.explorer.server.limits import Limits
 from attnflow.views.explorer.server.sessions import distinct_names
-from serving import error, running, wait_until_it_answers
+from serving import apart, error, running, wait_until_it_answers
 
 TEXT = "the keys to the cabinet"
 TOKEN = "a-token-of-24-letters-ok"
@@ -175,7 +174,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(classifier):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(make_app({"classifier": classifier})(scope, receive, send))
+    apart(lambda: make_app({"classifier": classifier})(scope, receive, send))
     assert sent[0]["status"] == 400
     assert not received
 
