@@ -200,7 +200,9 @@ def test_copies_share_no_memory():
 @pytest.mark.parametrize("kind", ["heads", "graph", "heatmap"])
 def test_figures_leave_out_what_a_plugin_does_not_have(kind, registered, tmp_path):
     file = tmp_path / "it.svg"
-    assert run(["figure", kind, TEXT, *VERBS, "--plugin", registered, "-o", str(file)]) == 0
+    named = ["--method", "rollout", "--method", "layer-mean"] if kind == "graph" else []
+    options = [*VERBS, *named, "--plugin", registered, "-o", str(file)]
+    assert run(["figure", kind, TEXT, *options]) == 0
     drawn = file.read_text()
     shown = {"heads": [], "graph": ["Mean over layers"], "heatmap": ["Mean over layers", "Pieces"]}
     for title in ("Mean over layers", "Pieces"):
