@@ -118,3 +118,11 @@ def test_long_work_is_foretold_and_done(run, data, tmp_path, monkeypatch, name, 
     assert found.out
     foretold = re.search(r"^about \d+ \w+, \d+ forward passes, and about \d+ MiB", found.err, re.M)
     assert bool(foretold) == told, found.err
+
+
+def test_processes_share_the_time_and_not_the_passes():
+    alone = estimate.Estimate([10, 20], 10, 50.0, 4.0, 2**20, 1.0)
+    shared = alone._replace(workers=2)
+    assert (alone.total, shared.total) == (150.0, 75.0)
+    assert ", 12 forward passes" in alone.all
+    assert ", 12 forward passes" in shared.all

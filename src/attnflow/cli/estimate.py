@@ -135,6 +135,7 @@ class Estimate(NamedTuple):
         passes: The same in forward passes, if the model predicts anything.
         grown: The memory that it took, in bytes.
         share: How many texts there are for each whose length is known.
+        workers: How many processes share the work.
     """
 
     lengths: list[int]
@@ -143,19 +144,23 @@ class Estimate(NamedTuple):
     passes: float | None
     grown: float
     share: float
+    workers: int = 1
 
     @property
     def all(self) -> str:
         """What all of them take, by their lengths."""
-        scale = self.share * sum(self.lengths) / self.tokens
         longest = self.grown * (self.lengths[-1] / self.tokens) ** 2
-        passes = "" if self.passes is None else f", {self.passes * scale:,.0f} forward passes"
+        passes = "" if self.passes is None else f", {self.passes * self._scale:,.0f} forward passes"
         return f"about {_time(self.total)}{passes}, and about {_size(longest)} for the longest"
 
     @property
     def total(self) -> float:
         """How many seconds all of them take."""
-        return self.seconds * self.share * sum(self.lengths) / self.tokens
+        return self.seconds * self._scale / self.workers
+
+    @property
+    def _scale(self) -> float:
+        return self.share * sum(self.lengths) / self.tokens
 
 
 def estimated(
@@ -209,7 +214,7 @@ def foretell(
         found = estimated(adapter, items, work)
     except AttnflowError:  # which is told when it is its turn
         return
-    found = found._replace(share=found.share / workers)
+    found = found._replace(workers=workers)
     if found.total >= LONG:
         echo(found.all, err=True)
 
