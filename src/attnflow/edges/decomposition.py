@@ -37,10 +37,10 @@ class LayerParts:
     Attributes:
         attention: ``[head, query, key]``, in float32 or float64.
         values: ``[head, key, dimension]``.
-        weights: ``[head, dimension, model dimension]``: the output projection behind each head.
+        weights: ``[head, dimension, model dimension]``: the output projection after each head.
         row_scale: ``[query, 1]``: factors on what a position takes.
         residual: ``[query, model dimension]``, or ``None``.
-        norm: The weight of the norm behind the addition divided by each position's deviation, as
+        norm: The weight of the norm after the addition divided by each position's deviation, as
             ``[model dimension]`` and ``[query, 1]``; ``None`` for pre-norm blocks.
         rounding: How far from each other vectors may be that were to be equal, as a ratio.
     """
@@ -55,7 +55,7 @@ class LayerParts:
 
     @cached_property
     def projected(self) -> FloatArray:
-        """``[head, key, model dimension]``: the values behind the output projection."""
+        """``[head, key, model dimension]``: the values after the output projection."""
         made: FloatArray = np.matmul(self.values, self.weights)
         return made
 
@@ -78,7 +78,7 @@ class LayerParts:
         return total
 
     def carried(self, *, residual: bool) -> Carried:
-        """What T is made of; with ``residual``, that is in T_ii, and all is behind the norm."""
+        """What T is made of; with ``residual``, that is in T_ii, and all is after the norm."""
         from attnflow.edges.carried import Carried  # importing numba is slow
 
         by_key = np.ascontiguousarray(self.projected.transpose(1, 0, 2))

@@ -81,7 +81,7 @@ def take_logit_apart(activations: Activations, rule: str) -> LogitParts:
     where = f"source='logit' can't be used with {activations.model}"
     if readout is None:
         msg = (
-            f"{where}: a final norm and a projection right behind it that make its logits were not "
+            f"{where}: a final norm and a projection right after it that make its logits were not "
             "found (encoders' heads, capped or scaled logits and several deciding positions have "
             "none). Leave source out"
         )
@@ -94,9 +94,7 @@ def take_logit_apart(activations: Activations, rule: str) -> LogitParts:
     for number, parts in enumerate(take_apart(activations, rule, residual=True)):
         block = blocks[number]
         if block is None or parts.residual is None or parts.norm is not None:
-            msg = (
-                f"{where}: norms stand behind its blocks, whose outputs don't add up to the stream"
-            )
+            msg = f"{where}: norms come after its blocks, whose outputs don't add up to the stream"
             raise ModelError(msg)
         limit = TOLERANCE.get(precision(block.output), USUAL_TOLERANCE)
         before = parts.residual[at]

@@ -21,7 +21,7 @@ def norm_maps(activations: Activations) -> list[FloatArray]:
 
 
 def norm_maps_with_residual(activations: Activations) -> list[FloatArray]:
-    """‖T_ij + [i = j] x_i‖ behind the norm's linear part, for every layer."""
+    """‖T_ij + [i = j] x_i‖ after the norm's linear part, for every layer."""
     layers = take_apart(activations, "norms-residual", residual=True)
     return [parts.carried(residual=True).lengths() for parts in layers]
 

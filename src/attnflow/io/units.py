@@ -29,7 +29,7 @@ END = re.compile(
     rf"(?:[{ALWAYS}]+|[{re.escape(USUALLY)}]+(?=[{re.escape(CLOSING)}]*(?:\s|$)))"
     rf"[{re.escape(CLOSING)}]*"
 )
-# A full stop behind one of these, or behind a single letter, belongs to an abbreviation.
+# A full stop after one of these, or after a single letter, belongs to an abbreviation.
 ABBREVIATIONS = frozenset(
     {
         *("mr", "mrs", "ms", "dr", "prof", "sr", "jr", "st", "vs", "etc", "e.g", "i.e", "cf", "al"),

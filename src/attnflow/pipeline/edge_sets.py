@@ -331,7 +331,7 @@ class EdgeReader:
     def _graph_edges(self, given: Sequence[Edge]) -> EdgeSet:
         """Edges of a graph, where own edges are mostly the residual stream, which stays."""
         size, found = len(self.tokens), []
-        # One position behind the last is a logit.
+        # One position after the last is a logit.
         bounds = ("layer", 1, self.steps), ("query", 0, size), ("key", 0, size)
         columns = [
             resolve_all(name, [getattr(edge, name) for edge in given], low, high, high + 1)

@@ -205,7 +205,7 @@ def log_probabilities_without(
 ) -> list[FloatArray]:
     """``[answer]`` for each set: the answer's log-probabilities after a prompt without its tokens.
 
-    One forward pass per set. The answer stays what it was; what stood behind a part moves up.
+    One forward pass per set. The answer stays what it was; what stood after a part moves up.
     """
     size = len(tokens.inputs["input_ids"])
     size -= len(answer_positions(tokens)) if "decoder_input_ids" not in tokens.inputs else 0

@@ -319,7 +319,7 @@ def _measure(runs: _Runs, steps: tuple[Step, ...], advance: Advance) -> tuple[di
     (plain,) = runs.hiding([()], no_progress)
 
     def drops(row: FloatArray, source: int) -> FloatArray:
-        """``[step]``: by how much the log-probabilities of the steps behind one fall."""
+        """``[step]``: by how much the log-probabilities of the steps after one fall."""
         values = np.full(count, np.nan)
         for at in targets:
             if at > source:

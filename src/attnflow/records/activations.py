@@ -29,7 +29,7 @@ class AttentionBlock:
         row_scale: ``[query, 1]``: factors of positions, from a norm on the output, or ``None``.
         residual: ``[query, model dimension]``: the residual stream that the output is added to;
             ``None`` where it was not found.
-        norm_weight: ``[model dimension]``: the weight of the layer norm behind the addition
+        norm_weight: ``[model dimension]``: the weight of the layer norm after the addition
             (post-norm models); ``None`` where there is no such norm.
         norm_epsilon: What this norm adds to the variance.
         packed: Whether the projection is a quantised layer, which may round what it reads.
@@ -58,7 +58,7 @@ class Readout:
             Of labels that are independent of each other, to the logit itself.
         constant: What biases add to it.
         value: The logit less the mean of all logits, or less the contrast's, or alone.
-        streams: ``[layer, model dimension]``: the stream behind each layer.
+        streams: ``[layer, model dimension]``: the stream after each layer.
     """
 
     position: int
@@ -114,7 +114,7 @@ class Relevances:
             itself where labels don't exclude each other.
         gap: How far the sum of everything that the value was handed to is from it.
         streams: ``[step + 1, position]``: the relevance of the residual stream below the first step
-            and behind each one; ``None`` where the model's layers were not found.
+            and after each one; ``None`` where the model's layers were not found.
     """
 
     maps: Array

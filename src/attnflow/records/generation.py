@@ -424,7 +424,7 @@ class Generation(SavedRecord, Input):
 
 
 def _check_pieces(given: Sequence[Any], count: int) -> tuple[tuple[int, int], ...]:
-    """Pieces of the answer, one behind the other from its first token on."""
+    """Pieces of the answer, one after the other from its first token on."""
     if len(given) == 0:
         return tuple((at, at + 1) for at in range(count))
     pairs = [checks.check_numbers("pieces", each, 0, count) for each in given]
@@ -435,7 +435,7 @@ def _check_pieces(given: Sequence[Any], count: int) -> tuple[tuple[int, int], ..
     ):
         msg = (
             f"pieces={shown(given)} must be where each piece of the answer starts and ends among "
-            f"its {count} tokens, one behind the other: ((0, 3), (3, {count}))"
+            f"its {count} tokens, one after the other: ((0, 3), (3, {count}))"
         )
         raise InputError(msg)
     return tuple((first, last) for first, last in pairs)

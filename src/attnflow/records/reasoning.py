@@ -85,7 +85,7 @@ class StepRow(NamedTuple):
         share: Its share of the sizes of all steps' scores; ``None`` where these are 0.
         direct: By how much the conclusion's log-probability falls where it alone cannot read the
             step.
-        hidden: The same where nothing behind the step can read it.
+        hidden: The same where nothing after the step can read it.
         deleted: The same where the step is deleted; ``None`` where nothing would be left.
         role: ``"needed"``: the conclusion reads it, and is at most half as likely when it is
             deleted. ``"read"``: it reads it, but can do without. ``"passed on"``: it matters

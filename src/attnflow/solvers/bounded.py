@@ -38,9 +38,8 @@ from attnflow.solvers.interface import BoolArray
 from attnflow.solvers.temporal import Flows, Positions, check_set, check_sets
 
 SHARE = 1e-4  # of the largest flow: bounds that are further apart are worth a search
-GROSS = (
-    1e-2  # the same where the exact solver would get a small part of the edges, and prove little
-)
+# The same where the exact solver would get a small part of the edges, and prove little.
+GROSS = 1e-2
 ROWS = 1 << 11  # of a layer that are worked on at a time, fewer where these are long
 BLOCK = 1 << 26  # entries at most
 FEW = 1 << 4  # sinks for which products with one column after the other are quicker

@@ -29,7 +29,7 @@ def check_each(each: object) -> None:
 
 
 def cut_answer(tokens: Tokens, each: str) -> tuple[Span, ...]:
-    """Where each piece starts and ends among the answer's tokens, one behind the other."""
+    """Where each piece starts and ends among the answer's tokens, one after the other."""
     positions = answer_positions(tokens)
     if each == TOKENS:
         return tuple((at, at + 1) for at in range(len(positions)))

@@ -119,7 +119,7 @@ def as_text(number: int, message: Message) -> dict[str, Any]:
 def written_with_calls(messages: Sequence[Message], tokenizer: Any, model: str) -> str | None:
     """What a template writes of the last message: its content, then its calls of tools.
 
-    ``None`` where it does not write them so, behind what a model goes on with.
+    ``None`` where it does not write them so, after what it lets a model continue.
     """
     read = [as_text(number, each) for number, each in enumerate(messages, 1)]
     content = read[-1]["content"].strip()

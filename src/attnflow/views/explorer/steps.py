@@ -26,7 +26,7 @@ HEIGHT = 78  # of a step, about
 CLASSES = {"passed on": "passed"}
 LEGEND = (
     "An arrow leads from a step to one that reads it. Underlined are the words of a step that are "
-    "read further on; where the step before the arrow is hidden, those of the step behind it (of "
+    "read further on; where the step before the arrow is hidden, those of the step after it (of "
     "the conclusion, all words) are at most half as likely. Coloured arrows end in the conclusion. "
     "Hidden: the conclusion cannot read the step; deleted: the step is taken out of the text. Both "
     "are changes of the conclusion’s log-probability; −0.69 is half as likely. Score: the step’s "

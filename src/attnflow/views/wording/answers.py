@@ -206,7 +206,7 @@ class Odds:
 
     @property
     def tiny(self) -> bool:
-        """Whether it is too small for two digits behind the point already."""
+        """Whether it is too small for two digits after the decimal point already."""
         return self.log_probability / (self.count if self.by_token else 1) < math.log(LEAST)
 
     def change(self, drop: float) -> str:
@@ -217,7 +217,7 @@ class Odds:
         return f"{self.what} {'fall' if drop > 0 else 'rise'}{s} from {before} to {after}"
 
     def next_change(self, drop: float, before: float) -> str:
-        """What becomes of it in another case, behind what a drop ``before`` does: "to 1 %"."""
+        """What becomes of it in another case, after what a drop ``before`` does: "to 1 %"."""
         now, then = self.told(drop), self.told(before)
         it, s = ("they", "") if self.several else ("it", "s")
         if now == self.told():

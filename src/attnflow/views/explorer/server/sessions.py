@@ -265,7 +265,7 @@ def _of(opened: Opened, config: Request | None = None) -> RequestedInput:
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind one that was there before."""
+    """The names, with a number after one that was there before."""
     found: list[str] = []
     for name in names:
         number = 2
